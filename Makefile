@@ -1,0 +1,41 @@
+# Two commands: `make run` and `make test`. Both set up what they need in .venv.
+PYTHON ?= python3
+VENV := .venv/bin
+PORT ?= 8501
+SKIP_PIP_CHECK := --quiet --disable-pip-version-check
+
+.PHONY: run test check format bench clean
+
+run: .venv/runtime
+	$(VENV)/python -m streamlit run app.py --server.port $(PORT)
+
+test: .venv/develop
+	$(VENV)/python -m pytest
+
+check: .venv/develop
+	$(VENV)/ruff format --check .
+	$(VENV)/ruff check .
+	$(VENV)/mypy
+	$(VENV)/python -m pytest -m "not browser" -q
+
+format: .venv/develop
+	$(VENV)/ruff format .
+	$(VENV)/ruff check --fix .
+
+bench: .venv/runtime
+	$(VENV)/python -m sim bench
+
+clean:
+	rm -rf .venv .numba_cache .mypy_cache .pytest_cache .ruff_cache
+
+.venv/created:
+	$(PYTHON) -m venv .venv
+	touch $@
+
+.venv/runtime: .venv/created requirements.txt
+	$(VENV)/pip install $(SKIP_PIP_CHECK) -r requirements.txt
+	touch $@
+
+.venv/develop: .venv/runtime requirements-dev.txt
+	$(VENV)/pip install $(SKIP_PIP_CHECK) -r requirements-dev.txt
+	touch $@

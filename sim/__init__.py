@@ -1,0 +1,1 @@
+"""The simulator core: NumPy and Numba; no Streamlit, PyTorch, pandas or Plotly at import."""

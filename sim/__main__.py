@@ -1,0 +1,217 @@
+"""`python -m sim`: the same core without a browser.
+
+Exit 0 on success; 1 where a check finds a difference; 2 with one sentence on stderr for bad input.
+"""
+
+import json
+import signal
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import click
+
+from sim import bench, latency_table, replay
+from sim.export import write_trace
+from sim.report import summary_table, workload_table
+from sim.run import Result, simulate
+from sim.scenario import Scenario, load_scenario
+from sim.traces import FORMATS, Imported, read_trace
+from sim.workload import describe
+
+__all__ = ["main", "sim"]
+
+SHOWN_REFUSALS = 20
+
+
+class Refused(click.ClickException):
+    """Bad input: one sentence on stderr."""
+
+    exit_code = 2
+
+
+@click.group(name="sim", context_settings={"help_option_names": ["-h", "--help"]})
+def sim() -> None:
+    """Batchscope: how an LLM server decides, step by step, which tokens run on the GPU."""
+
+
+# --- run ------------------------------------------------------------------------------------------
+
+
+@sim.command("run")
+@click.argument("scenario", required=False, type=click.Path(path_type=Path))
+@click.option("--summary", type=click.Choice(["json", "table"]), default="table")
+@click.option("--trace", type=click.Path(path_type=Path), help="Write the tables to this folder.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="In place of the scenario's seed.")
+@click.option("--schema", is_flag=True, help="Print the JSON schema of a scenario file.")
+def run_command(
+    scenario: Path | None, summary: str, trace: Path | None, seed: int | None, schema: bool
+) -> None:
+    """Run SCENARIO (.json or .toml) and print what it comes to.
+
+    --trace writes steps.csv, requests.csv and scenario.json. Ctrl-C ends the run as cancelled.
+    """
+    if schema:
+        click.echo(json.dumps(Scenario.model_json_schema(), indent=2))
+        return
+    if scenario is None:
+        raise Refused("SCENARIO is missing: a .json or .toml file; examples/ holds some")
+    wanted = load_scenario(scenario)
+    if seed is not None:
+        wanted = wanted.model_copy(update={"seed": seed})
+    result = simulate(wanted, base_folder=scenario.parent, cancelled=cancel_on_interrupt())
+    if summary == "json":
+        click.echo(json.dumps(result.summary, indent=2, allow_nan=False))
+    else:
+        click.echo(summary_table(result.summary))
+    for note in result.notes:
+        click.echo(f"note: {note}", err=True)
+    if trace is not None:
+        write_tables(trace, result)
+    if result.all_rejected:
+        counts = ", ".join(f"{n:,} {why}" for why, n in result.summary["rejected_reasons"].items())
+        raise Refused(f"{scenario}: every request was rejected ({counts})")
+
+
+def cancel_on_interrupt() -> Any:
+    """A question "cancelled?" that the first Ctrl-C answers with yes."""
+    asked: list[int] = []
+
+    def remember(number: int, frame: Any) -> None:
+        asked.append(number)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    signal.signal(signal.SIGINT, remember)
+    return lambda: bool(asked)
+
+
+def write_tables(folder: Path, result: Result) -> None:
+    workload = result.workload
+    try:
+        paths = write_trace(
+            folder, result.trace, result.resolved, workload.label, workload.class_names
+        )
+    except OSError as error:
+        raise Refused(f"--trace {folder}: {(error.strerror or str(error)).lower()}") from None
+    click.echo(f"wrote {', '.join(map(str, paths))}", err=True)
+
+
+# --- latency --------------------------------------------------------------------------------------
+
+
+@sim.command("latency")
+@click.argument("rows", type=click.Path(path_type=Path))
+def latency_command(rows: Path) -> None:
+    """Predict the step times of ROWS.csv: the same table with a column predicted_ms."""
+    try:
+        with rows.open(encoding="utf-8-sig", newline="") as stream:
+            notes, compared = latency_table.predict_table(stream, sys.stdout)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise Refused(f"{rows}: {(error.strerror or str(error)).lower()}") from None
+    except ValueError as error:
+        raise Refused(f"{rows}: {error}") from None
+    for line in (*notes, *latency_table.errors_by_group(compared)):
+        click.echo(line, err=True)
+
+
+# --- import ---------------------------------------------------------------------------------------
+
+
+@sim.command("import")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--as", "form", type=click.Choice(list(FORMATS)), help="Default: by the columns.")
+@click.option("--rate", type=float, help="Requests a second, for a file without a time column.")
+def import_command(file: Path, form: str | None, rate: float | None) -> None:
+    """Read FILE as a workload: what was recognised, taken and refused, and its percentiles."""
+    try:
+        imported = read_trace(file, form, rate_per_s=rate)
+    except ValueError as error:
+        raise Refused(str(error)) from None
+    click.echo(f"{file}: {imported.format}")
+    click.echo(f"rows {imported.num_rows:,}, taken {imported.taken:,}, ", nl=False)
+    click.echo(f"refused {len(imported.refused):,}")
+    for role, column in imported.columns.items():
+        click.echo(f"  {role}: {column}")
+    for note in imported.notes:
+        click.echo(f"note: {note}")
+    show_refused(imported)
+    click.echo(workload_table(describe(imported.workload)))
+
+
+def show_refused(imported: Imported) -> None:
+    """Line and reason of the first refused rows, then how often each reason came up."""
+    for line, reason in imported.refused[:SHOWN_REFUSALS]:
+        click.echo(f"refused line {line}: {reason}")
+    rest = imported.refused[SHOWN_REFUSALS:]
+    if rest:
+        click.echo(f"refused {len(rest):,} more, up to line {rest[-1][0]}:")
+        for reason, count in Counter(reason for _, reason in rest).most_common(SHOWN_REFUSALS):
+            click.echo(f"  {count:,} x {reason}")
+
+
+# --- replay ---------------------------------------------------------------------------------------
+
+
+@sim.command("replay")
+@click.argument("cases", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--check", is_flag=True, help="Compare with the trace that each file records.")
+def replay_command(cases: tuple[Path, ...], check: bool) -> None:
+    """Replay recorded scheduler CASES step by step, one JSON line a case."""
+    equal = differ = skipped = 0
+    for path in cases:
+        case, document = replay.read_case(path)
+        if case.engine not in replay.ENGINES:
+            click.echo(f"{path}: skipped: policy not built ({case.engine})", err=not check)
+            skipped += 1
+            continue
+        if not check:
+            click.echo(json.dumps(replay.replay(case)))
+            continue
+        engine = replay.ENGINES[case.engine]
+        if reason := engine.skip(document):
+            click.echo(f"{path}: skipped: {reason}")
+            skipped += 1
+        elif found := replay.difference(replay.replay(case), engine.recorded(document)):
+            click.echo(f"{path}: differs: {found}")
+            differ += 1
+        else:
+            equal += 1
+    if check:
+        click.echo(
+            f"replayed {len(cases)} cases: {equal} equal, {differ} differ, {skipped} skipped"
+        )
+        raise click.exceptions.Exit(1 if differ else 0)
+
+
+# --- bench ----------------------------------------------------------------------------------------
+
+
+@sim.command("bench")
+def bench_command() -> None:
+    """Time the core on this machine: a table, then one JSON line."""
+    bench.run(click.echo)
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the command line; what it raises becomes an exit status and a sentence."""
+    try:
+        status = sim.main(args=arguments, prog_name="python -m sim", standalone_mode=False)
+        return status if isinstance(status, int) else 0
+    except click.Abort:
+        return 130
+    except click.ClickException as error:
+        click.echo(f"error: {error.format_message()}", err=True)
+        return 2
+    except ValueError as error:
+        click.echo(f"error: {error}", err=True)
+        return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main())

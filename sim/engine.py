@@ -1,0 +1,426 @@
+"""The engine's loop: arrivals, plan, execute, complete, until nothing is left to do.
+ Here the clock lives. The loop is one compiled function that comes back every few thousand steps,
+so that Python can look at a deadline, a cancel or a newer dial value, and make more room for
+records. What executes a step here is a latency model; a real engine calls the same
+`policies.schedule` and `moves.complete`."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from sim import kv_cache as kv
+from sim import moves, policies, queues, reasons
+from sim.compiled import njit
+from sim.latency import step_seconds
+from sim.requests import Table
+from sim.state import State, events_per_step, new_state, records, uninitialised
+from sim.trace import Trace
+
+STEPS_A_SLICE = 20_000
+
+# Something that will happen at a time: a binary heap by (time, request).
+TIMER = np.dtype([("time_s", np.float64), ("request", np.int64), ("kind", np.int64)], align=True)
+ARRIVAL_TIMER, ABORT_TIMER = range(2)
+
+# A closed loop: requests next .. end-1 are yet to be released, one whenever another one ends.
+LOOP = np.dtype([("next", np.int64), ("end", np.int64), ("think_s", np.float64)], align=True)
+
+CLOCK = np.dtype(
+    [
+        ("horizon_s", np.float64),
+        ("max_steps", np.int64),
+        ("next_arrival", np.int64),  # next row of the request table to arrive on its own
+        ("num_arrivals", np.int64),  # rows that do; those behind them are released by loops
+        ("num_timers", np.int32),
+        ("stuck_request", np.int32),
+        ("record_items", np.int32),
+    ],
+    align=True,
+)
+
+# How a slice of the loop ends.
+SLICE_OVER, NO_ROOM, ALL_DONE, STALLED, AT_HORIZON, AT_MAX_STEPS = range(6)
+
+
+class World(NamedTuple):
+    """What the loop knows beyond the scheduler's state: clocks, timers, and how long a step
+    takes.
+    """
+
+    clock: Table  # (1,)
+    latency: Table  # (R,) latency.LATENCY rows
+    timers: Table
+    loops: Table
+    flags: np.ndarray  # (S,) zeros: a simulated executor ends no request on its own
+
+
+# --- timers --------------------------------------------------------------------------------------
+
+
+@njit
+def _earlier(one, other) -> bool:
+    if one.time_s != other.time_s:
+        return one.time_s < other.time_s
+    return one.request < other.request
+
+
+@njit
+def set_timer(world: World, time_s: float, r: int, kind: int) -> None:
+    timers, clock = world.timers, world.clock[0]
+    place = clock.num_timers
+    clock.num_timers += 1
+    timers[place].time_s, timers[place].request, timers[place].kind = time_s, r, kind
+    while place > 0 and _earlier(timers[place], timers[(place - 1) // 2]):
+        _swap(timers, place, (place - 1) // 2)
+        place = (place - 1) // 2
+
+
+@njit
+def _swap(timers, a: int, b: int) -> None:
+    time_s, r, kind = timers[a].time_s, timers[a].request, timers[a].kind
+    timers[a] = timers[b]
+    timers[b].time_s, timers[b].request, timers[b].kind = time_s, r, kind
+
+
+@njit
+def drop_first_timer(world: World) -> None:
+    timers, clock = world.timers, world.clock[0]
+    clock.num_timers -= 1
+    length = clock.num_timers
+    timers[0] = timers[length]
+    place = 0
+    while 2 * place + 1 < length:
+        child = 2 * place + 1
+        if child + 1 < length and _earlier(timers[child + 1], timers[child]):
+            child += 1
+        if not _earlier(timers[child], timers[place]):
+            break
+        _swap(timers, child, place)
+        place = child
+
+
+# --- arrivals ------------------------------------------------------------------------------------
+
+
+@njit
+def next_happening(state: State, world: World) -> float:
+    """Time of the next arrival or abort; inf when nothing is to come."""
+    clock = world.clock[0]
+    soonest = np.inf
+    if clock.next_arrival < clock.num_arrivals:
+        soonest = state.requests[clock.next_arrival].arrival_s
+    if clock.num_timers > 0:
+        soonest = min(soonest, world.timers[0].time_s)
+    return soonest
+
+
+@njit
+def deliver(state: State, world: World, replica: int, now_s: float) -> None:
+    """Let everything happen that is due by `now_s`: arrivals in order of time, aborts."""
+    clock = world.clock[0]
+    while True:
+        arrival_s = np.inf
+        if clock.next_arrival < clock.num_arrivals:
+            arrival_s = state.requests[clock.next_arrival].arrival_s
+        timer_s = world.timers[0].time_s if clock.num_timers > 0 else np.inf
+        if min(arrival_s, timer_s) > now_s:
+            return
+        if arrival_s <= timer_s:
+            clock.next_arrival += 1
+            arrive(state, world, replica, clock.next_arrival - 1)
+            continue
+        r, kind = world.timers[0].request, world.timers[0].kind
+        drop_first_timer(world)
+        if kind == ARRIVAL_TIMER:
+            arrive(state, world, replica, r)
+        elif moves.abort(state, r, now_s):
+            release_next(state, world, r, now_s)
+
+
+@njit
+def arrive(state: State, world: World, replica: int, r: int) -> None:
+    """The front end takes a request, or refuses one that can never run, as vLLM's does."""
+    request, policy = state.requests[r], state.policy[replica]
+    usable = policy.num_gpu_blocks - 1
+    if request.prompt_len >= policy.max_model_len:
+        request.rejection = reasons.REJECT_MODEL_LEN
+    elif kv.blocks_for(request.prompt_len, policy.block_size) > usable:
+        request.rejection = reasons.REJECT_KV_POOL
+    else:
+        moves.add(state, replica, r)
+        if request.abort_after_s < np.inf:
+            set_timer(world, request.arrival_s + request.abort_after_s, r, ABORT_TIMER)
+        return
+    request.status = reasons.REJECTED
+    request.end_s = request.arrival_s
+    release_next(state, world, r, request.arrival_s)
+
+
+@njit
+def release_next(state: State, world: World, r: int, now_s: float) -> None:
+    """In a closed loop the user whose request `r` ended thinks, then sends the next one."""
+    if state.requests[r].loop < 0:
+        return
+    loop = world.loops[state.requests[r].loop]
+    if loop.next < loop.end:
+        state.requests[loop.next].arrival_s = now_s + loop.think_s
+        set_timer(world, now_s + loop.think_s, loop.next, ARRIVAL_TIMER)
+        loop.next += 1
+
+
+# --- the loop ------------------------------------------------------------------------------------
+
+
+@njit
+def measure_load(state: State, replica: int, step) -> None:
+    """Fill in what a latency model reads: a decode is one token of a request that has emitted
+    before.
+    """
+    prefill_tokens = decodes = chunks = sampled = 0
+    decode_context = prefill_context = 0
+    pairs = 0.0
+    for i in range(state.counters[replica].num_planned):
+        item = state.plan[replica, i]
+        n, start = item.num_tokens, item.num_computed
+        sampled += n == item.num_needed
+        if item.num_needed == 1 and state.requests[item.request].num_outputs > 0:
+            decodes += 1
+            decode_context += start + 1
+        else:
+            chunks += 1
+            prefill_tokens += n
+            prefill_context += start + n
+            pairs += n * (start + 0.5 * n)
+    step.num_prefill_tokens, step.num_decodes = prefill_tokens, decodes
+    step.num_chunks, step.num_sampled = chunks, sampled
+    step.decode_context, step.prefill_context = decode_context, prefill_context
+    step.prefill_pairs = pairs
+
+
+@njit
+def open_step(state: State, replica: int, first_event: int) -> None:
+    """Write the row of the step just planned, all but its duration."""
+    counters, log, policy = state.counters[replica], state.log[0], state.policy[replica]
+    step = state.steps[log.num_steps]
+    step.start_s, step.duration_s, step.replica = counters.now_s, 0.0, replica
+    step.first_item, step.num_items = log.num_items, counters.num_planned
+    step.first_event, step.num_events = first_event, log.num_events - first_event
+    step.stop_reason, step.num_preempted = counters.stop_reason, counters.num_preempted
+    step.num_running, step.num_waiting = counters.num_running, counters.num_waiting
+    step.kv_blocks = policy.num_gpu_blocks - 1 - counters.num_free_blocks
+    step.num_regular_gaps = 0
+    counters.peak_kv_blocks = max(counters.peak_kv_blocks, step.kv_blocks)
+    measure_load(state, replica, step)
+
+
+@njit
+def execute(state: State, world: World, replica: int) -> None:
+    """Run the planned step: it takes as long as the latency model says, then its tokens count."""
+    counters, log = state.counters[replica], state.log[0]
+    step = state.steps[log.num_steps]
+    step.duration_s = step_seconds(world.latency[replica], step)
+    if world.clock[0].record_items:
+        items, first = state.items, log.num_items
+        for i in range(counters.num_planned):
+            items[first + i] = state.plan[replica, i]
+        log.num_items += counters.num_planned
+    moves.complete(state, replica, world.flags, counters.now_s + step.duration_s)
+    step.num_regular_gaps = log.num_regular_gaps
+    log.num_steps += 1
+    for i in range(counters.num_ended):
+        release_next(state, world, state.ended[replica, i], counters.now_s)
+
+
+@njit
+def has_room(state: State, world: World) -> bool:
+    """Whether the records of one more step, and of everybody who may abort before it, fit."""
+    log, most = state.log[0], state.plan.shape[1]
+    return (
+        log.num_steps + 1 < len(state.steps)
+        and log.num_gaps + most < len(state.gaps)
+        and log.num_events + 4 * most + 16 + world.clock[0].num_timers < len(state.events)
+        and (not world.clock[0].record_items or log.num_items + most < len(state.items))
+    )
+
+
+@njit
+def run_slice(state: State, world: World, max_steps: int) -> int:
+    """Up to `max_steps` steps of a single server; returns why it came back."""
+    replica = 0
+    counters, clock, log = state.counters[replica], world.clock[0], state.log[0]
+    first_event = log.num_events
+    while max_steps > 0:
+        if not has_room(state, world):
+            return NO_ROOM
+        deliver(state, world, replica, counters.now_s)
+        soonest = next_happening(state, world)
+        if counters.num_running + counters.num_waiting == 0:
+            if soonest == np.inf:
+                return ALL_DONE
+            counters.now_s = max(soonest, counters.now_s)
+            continue
+        if counters.now_s >= clock.horizon_s:
+            return AT_HORIZON
+        if log.num_steps >= clock.max_steps:
+            return AT_MAX_STEPS
+
+        before = log.num_events
+        policies.schedule(state, replica)
+        if counters.num_planned == 0 and counters.num_preempted == 0:
+            if soonest < np.inf:
+                log.num_events = before
+                counters.now_s = max(soonest, counters.now_s)
+                continue
+            open_step(state, replica, first_event)
+            log.num_steps += 1
+            clock.stuck_request = state.running[replica, 0]
+            if counters.num_waiting > 0:
+                clock.stuck_request = queues.head(state, replica)
+            return STALLED
+        open_step(state, replica, first_event)
+        execute(state, world, replica)
+        first_event = log.num_events
+        max_steps -= 1
+    return SLICE_OVER
+
+
+# --- driving it from Python ----------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where a run is cut short: simulated seconds, steps, and seconds of this machine's time."""
+
+    horizon_s: float = np.inf
+    max_steps: int = 1_000_000
+    deadline_s: float = np.inf
+
+
+NO_LIMITS = Limits()
+
+
+def run(
+    requests: Table,
+    runs: Table,
+    policy: Table,
+    latency: Table,
+    *,
+    loop_think_s: tuple[float, ...] = (),
+    limits: Limits = NO_LIMITS,
+    cancelled: Callable[[], bool] = lambda: False,
+    record_items: bool = True,
+) -> Trace:
+    """Simulate one server until all requests ended, nothing can move any more, or a limit is met.
+
+    Parameters: the request table (sorted by arrival; rows that a closed loop releases last, loop by
+    loop, with arrival inf), its run table, one POLICY and one LATENCY row a replica. The table is
+    copied: a workload can be run again. `cancelled` is asked between slices of steps."""
+    requests = requests.copy()
+    tokens = int(np.minimum(requests.output_len, requests.max_tokens).sum())
+    state = new_state(
+        requests,
+        runs,
+        policy,
+        num_steps=4096,
+        num_items=tokens + 4 * len(requests) if record_items else 0,
+        num_events=4 * len(requests) + 2 * events_per_step(policy),
+    )
+    world = new_world(state, latency, loop_think_s, limits, record_items)
+    give_up = time.monotonic() + limits.deadline_s
+    while True:
+        outcome = run_slice(state, world, STEPS_A_SLICE)
+        if outcome == NO_ROOM:
+            state = with_more_room(state, world)
+        elif outcome != SLICE_OVER:
+            break
+        elif cancelled():
+            return close(state, world, "cancelled", "cancelled by the reader")
+        elif time.monotonic() > give_up:
+            reason = f"deadline: {limits.deadline_s:g} s of computing time are over"
+            return close(state, world, "bounded", reason)
+    return close(state, world, *explain_outcome(outcome, state, world))
+
+
+def new_world(
+    state: State,
+    latency: Table,
+    loop_think_s: tuple[float, ...],
+    limits: Limits,
+    record_items: bool,
+) -> World:
+    """Clocks at zero; the first requests of every closed loop stand in the table with their
+    arrival.
+    """
+    requests = state.requests
+    clock = records(1, CLOCK)
+    clock.horizon_s, clock.max_steps = limits.horizon_s, limits.max_steps
+    clock.record_items, clock.stuck_request = record_items, -1
+    loops = records(len(loop_think_s), LOOP)
+    released = np.isinf(requests.arrival_s)
+    clock.num_arrivals = len(requests) - released.sum()
+    for k, think_s in enumerate(loop_think_s):
+        rows = np.flatnonzero(released & (requests.loop == k))
+        loops[k].next, loops[k].end = (rows[0], rows[-1] + 1) if len(rows) else (0, 0)
+        loops[k].think_s = think_s
+    timers = int(np.isfinite(requests.abort_after_s).sum() + released.sum())
+    slots = int(state.policy.max_num_seqs.max())
+    return World(clock, latency, records(timers + 1, TIMER), loops, np.zeros(slots, np.int32))
+
+
+def with_more_room(state: State, world: World) -> State:
+    """The same state with twice the room wherever little is left."""
+    log, most = state.log[0], state.plan.shape[1]
+    margin = 8 * most + 64 + int(world.clock[0].num_timers)
+    grown = {}
+    for name, used in (
+        ("steps", log.num_steps),
+        ("items", log.num_items),
+        ("events", log.num_events),
+        ("gaps", log.num_gaps),
+    ):
+        rows = getattr(state, name)
+        if used + margin >= len(rows) and (name != "items" or world.clock[0].record_items):
+            larger = uninitialised(2 * len(rows) + margin, rows.dtype)
+            larger[:used] = rows[:used]
+            grown[name] = larger
+    return state._replace(**grown)
+
+
+def explain_outcome(outcome: int, state: State, world: World) -> tuple[str, str | None]:
+    """(status, reason in words) of a run that ended by itself."""
+    clock, log = world.clock[0], state.log[0]
+    if outcome == ALL_DONE:
+        return "finished", None
+    if outcome == AT_HORIZON:
+        return "bounded", f"horizon: {clock.horizon_s:g} s of simulated time are over"
+    if outcome == AT_MAX_STEPS:
+        return "bounded", f"max_steps: {clock.max_steps:,} steps were taken"
+    last = state.steps[log.num_steps - 1]
+    request = state.requests[clock.stuck_request]
+    free = state.counters[0].num_free_blocks
+    return "stalled", (
+        f"stop reason {reasons.STOP_REASONS[last.stop_reason]}: request {clock.stuck_request} "
+        f"({request.prompt_len:,} prompt and {request.num_outputs:,} output tokens) cannot go on; "
+        f"{free:,} of {state.policy[0].num_gpu_blocks - 1:,} KV blocks are free"
+    )
+
+
+def close(state: State, world: World, status: str, reason: str | None) -> Trace:
+    """The records written so far, as a Trace."""
+    log, policy = state.log[0], state.policy[0]
+    return Trace(
+        steps=state.steps[: log.num_steps],
+        items=state.items[: log.num_items],
+        events=state.events[: log.num_events],
+        gaps=state.gaps[: log.num_gaps],
+        requests=state.requests,
+        status=status,
+        reason=reason,
+        stuck_request=int(world.clock[0].stuck_request),
+        block_size=int(policy.block_size),
+        num_blocks=int(policy.num_gpu_blocks - 1),
+        peak_kv_blocks=int(state.counters.peak_kv_blocks.max()),
+    )

@@ -1,0 +1,159 @@
+"""The knobs of vLLM V1: what `policy` holds in a scenario, how open ones are filled in, what is
+refused.
+
+Names, defaults and refusals are vLLM's (0.26.0, `vllm/config/scheduler.py`,
+`vllm/config/cache.py`). Not offered: max_num_partial_prefills and max_long_partial_prefills,
+which V1 accepts and does not enforce.
+"""
+
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from pydantic import BeforeValidator, Field
+
+from sim import memory
+from sim.knobs.hardware import Hardware, SettingsError
+from sim.policies import POLICIES
+from sim.state import POLICY
+from sim.workload_spec import Spec
+
+__all__ = ["VllmV1"]
+
+NO_MODEL_LEN = 32_768  # max_model_len where neither scenario nor model says one
+MAX_FREE_BLOCKS = 262_144  # num_gpu_blocks where there is no GPU to fill
+MAX_TABLE = 1 << 28  # entries of the block table
+Count = Annotated[int, Field(ge=1, le=10_000_000)]
+
+
+def auto_is_null(value: Any) -> Any:
+    """`auto` says the same as null."""
+    return None if value == "auto" else value
+
+
+Derived = Annotated[Count | None, BeforeValidator(auto_is_null)]
+
+
+class VllmV1(Spec):
+    """vLLM V1's scheduler and KV cache. null: derived, see `fill`."""
+
+    engine: Literal["vllm_v1"]
+    max_num_batched_tokens: Derived = None
+    max_num_seqs: Annotated[
+        Annotated[int, Field(ge=1, le=65_536)] | None, BeforeValidator(auto_is_null)
+    ] = None
+    max_model_len: Derived = None
+    enable_chunked_prefill: bool = True
+    long_prefill_token_threshold: Annotated[int, Field(ge=0, le=10_000_000)] = 0
+    block_size: Annotated[int, Field(ge=1, le=65_536)] = 16
+    num_gpu_blocks: Annotated[
+        Annotated[int, Field(ge=2, le=8_000_000)] | None, BeforeValidator(auto_is_null)
+    ] = None
+    enable_prefix_caching: bool = True
+    policy: Literal["fcfs", "priority"] = "fcfs"
+    watermark: Annotated[float, Field(ge=0, lt=1)] = 0.0
+    scheduler_reserve_full_isl: bool = True
+
+    def fill(self, hardware: Hardware) -> tuple["VllmV1", tuple[str, ...], memory.KvPool | None]:
+        """The same knobs without a null, the names of those that were derived, and the KV pool.
+
+        max_model_len: the model's own. max_num_batched_tokens: the server's default for this GPU,
+        or max_model_len where that is more and prompts are not chunked. max_num_seqs: the smaller
+        of the server's default and the budget. num_gpu_blocks: what fits in the GPU's memory.
+        SettingsError where vLLM would refuse to start.
+        """
+        size = "large" if hardware.large else "small"
+        model = hardware.model
+        length = self.max_model_len or (model.max_model_len if model else NO_MODEL_LEN)
+        budget = self.max_num_batched_tokens
+        if budget is None:
+            budget = memory.engine_default("vllm_v1", f"{size}_max_num_batched_tokens")
+            budget = budget if self.enable_chunked_prefill else max(budget, length)
+        seqs = self.max_num_seqs
+        if seqs is None:
+            seqs = min(memory.engine_default("vllm_v1", f"{size}_max_num_seqs"), budget)
+        check_start(self, budget, seqs, length)
+
+        pool = hardware.kv_pool(budget, seqs, self.block_size, self.num_gpu_blocks is not None)
+        blocks = self.num_gpu_blocks
+        if blocks is None and pool is not None:
+            blocks = pool.num_gpu_blocks
+            check_pool(pool, length, self.block_size)
+        elif blocks is None:
+            blocks = min(1 + seqs * -(-length // self.block_size), MAX_FREE_BLOCKS)
+        numbers = {
+            "max_num_batched_tokens": budget,
+            "max_num_seqs": seqs,
+            "max_model_len": length,
+            "num_gpu_blocks": blocks,
+        }
+        derived = tuple(name for name in numbers if getattr(self, name) is None)
+        return self.model_copy(update=numbers), derived, pool
+
+    def row(self) -> Any:
+        """The knobs as one row of state.POLICY; every null must have been filled in."""
+        assert self.num_gpu_blocks is not None
+        row = np.zeros(1, POLICY).view(np.recarray)[0]
+        row.engine = POLICIES.index(self.engine)
+        for name in row.dtype.names:
+            if name in type(self).model_fields and name != "engine":
+                row[name] = getattr(self, name)
+        row.priority = self.policy == "priority"
+        row.watermark_blocks = int(self.watermark * self.num_gpu_blocks)
+        return row
+
+    def serve_flags(self) -> list[str]:
+        """The flags of `vllm serve` for these knobs; nulls are left to the server."""
+        named = {
+            "--max-num-batched-tokens": self.max_num_batched_tokens,
+            "--max-num-seqs": self.max_num_seqs,
+            "--max-model-len": self.max_model_len,
+            "--block-size": self.block_size,
+            "--long-prefill-token-threshold": self.long_prefill_token_threshold or None,
+            "--num-gpu-blocks-override": self.num_gpu_blocks,
+            "--scheduling-policy": self.policy,
+        }
+        flags = [f"{flag} {value}" for flag, value in named.items() if value is not None]
+        chunked = "" if self.enable_chunked_prefill else "no-"
+        caching = "" if self.enable_prefix_caching else "no-"
+        return [
+            *flags,
+            f"--{chunked}enable-chunked-prefill",
+            f"--{caching}enable-prefix-caching",
+        ]
+
+
+def check_start(knobs: VllmV1, budget: int, seqs: int, length: int) -> None:
+    """The cross-checks of vLLM's scheduler config."""
+    if budget < seqs:
+        raise SettingsError(
+            "max_num_batched_tokens",
+            f"max_num_batched_tokens ({budget}) must be greater than or equal to max_num_seqs "
+            f"({seqs}): every running request gets a token a step; raise the budget, lower "
+            "max_num_seqs, or leave max_num_seqs null",
+        )
+    if not knobs.enable_chunked_prefill and budget < length:
+        raise SettingsError(
+            "max_num_batched_tokens",
+            f"max_num_batched_tokens ({budget}) is smaller than max_model_len ({length}) with "
+            "chunked prefill off: a longer prompt could never be scheduled; increase "
+            "max_num_batched_tokens, decrease max_model_len or enable_chunked_prefill",
+        )
+    if seqs * -(-length // knobs.block_size) > MAX_TABLE:
+        raise SettingsError(
+            "max_num_seqs",
+            f"max_num_seqs ({seqs}) x max_model_len ({length}) / block_size ({knobs.block_size}) "
+            f"is more block-table entries than are kept here ({MAX_TABLE}); lower one of them",
+        )
+
+
+def check_pool(pool: memory.KvPool, length: int, block_size: int) -> None:
+    """One request of full length must fit, or vLLM does not start."""
+    room = pool.tokens(block_size)
+    if room < length:
+        raise SettingsError(
+            "max_model_len",
+            f"to serve one request of max_model_len ({length}) tokens, "
+            f"{length * pool.kv_bytes_per_token / 1e9:.2f} GB of KV cache are needed and "
+            f"{max(room, 0) * pool.kv_bytes_per_token / 1e9:.2f} GB are left; set max_model_len to "
+            f"at most {room}, or increase gpu_memory_utilization or tp",
+        )

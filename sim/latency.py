@@ -1,0 +1,232 @@
+"""How long one step takes: a roofline of GPU and model, or the linear toy.
+
+One row of ``LATENCY`` holds everything about a replica; one row of ``trace.STEP`` everything
+about the load of a step. `terms` turns the two into seconds by cause; `step_seconds` adds them up
+in the engine's loop, `breakdown` names them for a reader. There is no second implementation.
+
+The roofline goes through the kernels of a step as a GPU runs them, one after the other, so the
+times of the groups add up; within a group compute and memory traffic overlap, so the larger one
+counts:
+
+    linear layers      smooth maximum of GEMM compute and reading the weights
+    attention          decodes: maximum of compute and KV reads; prompts: the same, on their own
+    LM head            maximum of both, for sampled rows only
+    activations        traffic between the kernels, per token
+    all-reduce         tensor parallelism: per call and per byte
+    launch             per layer
+    host               what the CPU adds to a step
+
+GEMM efficiency grows with the tokens T of the step: mfu * T / (T + mfu_half_tokens). Units:
+seconds, bytes, FLOP. Every quantity of a row is that of one GPU of the tensor-parallel group. Not
+modelled: tile quantisation, CUDA-graph padding, clocks that drop under load.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim.compiled import njit
+from sim.trace import STEP
+
+LINEAR, ROOFLINE = range(2)
+
+LATENCY = np.dtype(
+    [
+        ("kind", np.int64),
+        ("num_gpus", np.int64),
+        # the linear toy
+        ("step_s", np.float64),
+        ("prefill_token_s", np.float64),
+        ("decode_s", np.float64),
+        # work of one GPU
+        ("gemm_flop_per_token", np.float64),
+        ("head_flop_per_row", np.float64),
+        ("attention_flop_per_pair", np.float64),  # a pair: one query token, one token it attends to
+        ("weight_bytes", np.float64),  # of the layers
+        ("head_bytes", np.float64),
+        ("kv_bytes_per_token", np.float64),
+        ("activation_bytes_per_token", np.float64),
+        ("allreduce_bytes_per_token", np.float64),  # over the wire, all layers
+        # hardware, and how much of it a kernel gets
+        ("peak_flops", np.float64),  # of the GEMMs' precision
+        ("attention_peak_flops", np.float64),  # attention and LM head: bf16
+        ("bandwidth", np.float64),
+        ("mfu", np.float64),
+        ("mfu_half_tokens", np.float64),
+        ("attention_mfu", np.float64),
+        ("mbu_weights", np.float64),
+        ("mbu_kv", np.float64),
+        ("smooth_exponent", np.float64),  # infinity would be the plain maximum
+        ("link_bandwidth", np.float64),  # of an all-reduce, 1 where there is none
+        ("allreduce_s", np.float64),  # of all calls of a step, before any byte
+        ("launch_s", np.float64),  # of all layers
+        ("host_s", np.float64),
+    ],
+    align=True,
+)
+
+TERMS = (
+    "linear_layers",
+    "decode_attention",
+    "prefill_attention",
+    "lm_head",
+    "activations",
+    "all_reduce",
+    "launch",
+    "host",
+)
+# What a maximum was taken of, beside the terms: (compute, memory) of the first four.
+ROOFS = (
+    "gemm_compute",
+    "weight_reads",
+    "decode_compute",
+    "decode_kv_reads",
+    "prefill_compute",
+    "prefill_kv_reads",
+    "head_compute",
+    "head_reads",
+)
+
+
+@njit
+def smooth_maximum(a: float, b: float, exponent: float) -> float:
+    """(a^p + b^p)^(1/p): the larger one, a little more where both are alike."""
+    larger = max(a, b)
+    if larger <= 0.0:
+        return 0.0
+    ratio = min(a, b) / larger
+    if ratio < 0.05:
+        return larger
+    return float(larger * (1.0 + ratio**exponent) ** (1.0 / exponent))
+
+
+@njit
+def roofs(latency: Any, step: Any) -> tuple[float, ...]:
+    """Seconds of compute and of memory traffic of each group of kernels, in the order of ROOFS."""
+    num_tokens = float(step.num_prefill_tokens) + float(step.num_decodes)
+    compute = latency.peak_flops * latency.mfu
+    attention = latency.attention_peak_flops * latency.attention_mfu
+    read_weights = latency.bandwidth * latency.mbu_weights
+    read_kv = latency.bandwidth * latency.mbu_kv
+    # T / (mfu * T / (T + half)) = (T + half) / mfu: nothing to divide by at T = 0
+    gemm = (num_tokens + latency.mfu_half_tokens) * latency.gemm_flop_per_token / compute
+    num_sampled = float(step.num_sampled)
+    return (
+        gemm if num_tokens > 0.0 else 0.0,
+        latency.weight_bytes / read_weights if num_tokens > 0.0 else 0.0,
+        step.decode_context * latency.attention_flop_per_pair / attention,
+        step.decode_context * latency.kv_bytes_per_token / read_kv,
+        step.prefill_pairs * latency.attention_flop_per_pair / attention,
+        step.prefill_context * latency.kv_bytes_per_token / read_kv,
+        num_sampled * latency.head_flop_per_row / (latency.attention_peak_flops * latency.mfu),
+        latency.head_bytes / read_weights if num_sampled > 0.0 else 0.0,
+    )
+
+
+@njit
+def terms(latency: Any, step: Any) -> tuple[float, ...]:
+    """Seconds of a step by cause, in the order of TERMS; they add up to the step."""
+    num_tokens = float(step.num_prefill_tokens) + float(step.num_decodes)
+    gemm, weights, decode, decode_kv, prefill, prefill_kv, head, head_reads = roofs(latency, step)
+    wire = num_tokens * latency.allreduce_bytes_per_token / latency.link_bandwidth
+    traffic = num_tokens * latency.activation_bytes_per_token
+    busy = 1.0 if num_tokens > 0.0 else 0.0
+    return (
+        smooth_maximum(gemm, weights, latency.smooth_exponent),
+        max(decode, decode_kv),
+        max(prefill, prefill_kv),
+        max(head, head_reads),
+        traffic / (latency.bandwidth * latency.mbu_weights),
+        wire + busy * latency.allreduce_s,
+        busy * latency.launch_s,
+        latency.host_s,
+    )
+
+
+@njit
+def step_seconds(latency: Any, step: Any) -> float:
+    """Duration of one step in seconds. `latency`: a row of LATENCY; `step`: a row of trace.STEP."""
+    if latency.kind == LINEAR:
+        prefill = step.num_prefill_tokens * latency.prefill_token_s
+        return float(latency.step_s + prefill + step.num_decodes * latency.decode_s)
+    linear, decode, prefill, head, activations, all_reduce, launch, host = terms(latency, step)
+    return float(linear + decode + prefill + head + activations + all_reduce + launch + host)
+
+
+@njit
+def steps_seconds(latency: Any, steps: Any, seconds: Any) -> None:
+    """`step_seconds` of each row of `steps`, written to `seconds`."""
+    for s in range(len(steps)):
+        seconds[s] = step_seconds(latency, steps[s])
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """One step, explained. `seconds` by cause adds up to `total_s`; `roofs` are the two sides of
+    every maximum (empty for the linear toy); `bound` says which side won in the linear layers."""
+
+    total_s: float
+    seconds: dict[str, float]
+    roofs: dict[str, float]
+    bound: str | None
+
+
+def breakdown(latency: Any, step: Any) -> Breakdown:
+    """Where the time of a step goes, from the same kernels that time it."""
+    total = float(step_seconds(latency, step))
+    if latency.kind == LINEAR:
+        prefill = float(step.num_prefill_tokens * latency.prefill_token_s)
+        decodes = float(step.num_decodes * latency.decode_s)
+        seconds = {"step": float(latency.step_s), "prefill_tokens": prefill, "decodes": decodes}
+        return Breakdown(total, seconds, {}, None)
+    sides = dict(zip(ROOFS, map(float, roofs(latency, step)), strict=True))
+    seconds = dict(zip(TERMS, map(float, terms(latency, step)), strict=True))
+    bound = "compute" if sides["gemm_compute"] > sides["weight_reads"] else "memory"
+    return Breakdown(total, seconds, sides, bound)
+
+
+def load(**fields: float) -> Any:
+    """One row of trace.STEP with the given load fields, for a step that nobody scheduled."""
+    row = np.zeros(1, STEP).view(np.recarray)
+    for name, value in fields.items():
+        row[name] = value
+    return row[0]
+
+
+def model_flop(latency: Any, steps: Any) -> Any:
+    """FLOP that the model needs for each step, over all GPUs of the replica (rows or one row)."""
+    num_tokens = steps.num_prefill_tokens.astype(np.float64) + steps.num_decodes
+    pairs = steps.prefill_pairs + steps.decode_context
+    flop = num_tokens * latency.gemm_flop_per_token + pairs * latency.attention_flop_per_pair
+    return latency.num_gpus * (flop + steps.num_sampled * latency.head_flop_per_row)
+
+
+def model_bytes(latency: Any, steps: Any) -> Any:
+    """Bytes that a step must move, over all GPUs: weights once, LM head where rows are sampled,
+    KV read and written. Activations are left out: a perfect kernel keeps them on the chip."""
+    num_tokens = steps.num_prefill_tokens.astype(np.float64) + steps.num_decodes
+    kv = (steps.decode_context + steps.prefill_context + num_tokens) * latency.kv_bytes_per_token
+    weights = (num_tokens > 0) * latency.weight_bytes + (steps.num_sampled > 0) * latency.head_bytes
+    return latency.num_gpus * (kv + weights)
+
+
+def linear(step_s: float = 0.005, prefill_token_s: float = 1.2e-5, decode_s: float = 4e-5) -> Any:
+    """A row of the linear toy; its roofline fields stay at zero work on a GPU of 1 FLOP/s and 1
+    B/s."""
+    row = unit_row()
+    row.kind = LINEAR
+    row.step_s, row.prefill_token_s, row.decode_s = step_s, prefill_token_s, decode_s
+    return row
+
+
+def unit_row() -> Any:
+    """A roofline without work or overhead: every divisor is 1."""
+    row = np.zeros(1, LATENCY).view(np.recarray)[0]
+    row.kind = ROOFLINE
+    row.num_gpus = 1
+    for divisor in ("peak_flops", "attention_peak_flops", "bandwidth", "link_bandwidth"):
+        row[divisor] = 1.0
+    for share in ("mfu", "attention_mfu", "mbu_weights", "mbu_kv", "smooth_exponent"):
+        row[share] = 1.0
+    return row

@@ -1,0 +1,68 @@
+"""From the catalogue to a row of sim.latency.LATENCY: the work and the hardware of one GPU of a
+replica."""
+
+from typing import Any
+
+from sim import catalog
+from sim.latency import unit_row
+
+__all__ = ["KV_ELEMENT_BYTES", "kv_element_bytes", "roofline", "set_work"]
+
+KV_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0}
+
+
+def kv_element_bytes(kv_cache_dtype: str) -> float:
+    """Bytes of a number in the KV cache. `auto` is the model's own type, bf16, as in vLLM."""
+    name = "bf16" if kv_cache_dtype == "auto" else catalog.precision(kv_cache_dtype)
+    return KV_ELEMENT_BYTES[name]
+
+
+def set_work(row: Any, model: catalog.Model, precision: str, tp: int, kv_bytes: float) -> None:
+    """Fill in what one GPU of `tp` computes and moves. `kv_bytes`: of one number in the KV
+    cache."""
+    linear = model.linear_parameters
+    row.num_gpus = tp
+    row.gemm_flop_per_token = 2 * linear / tp
+    row.head_flop_per_row = 2 * model.head_parameters / tp
+    # scores and weighted sum: 2 x 2 FLOP for each number of each head
+    row.attention_flop_per_pair = 4 * model.num_layers * model.num_heads * model.head_dim / tp
+    row.weight_bytes = linear * catalog.WEIGHT_BYTES[precision] / tp
+    row.head_bytes = model.head_parameters * catalog.BF16_BYTES / tp
+    row.kv_bytes_per_token = model.kv_bytes_per_token(tp, kv_bytes)
+    if tp > 1:
+        message = model.hidden_size * catalog.BF16_BYTES
+        row.allreduce_bytes_per_token = 2 * model.num_layers * message * 2 * (tp - 1) / tp
+
+
+def activation_bytes(model: catalog.Model, tp: int) -> float:
+    """bf16 traffic of one token between the kernels of all layers, each tensor written and read
+    once."""
+    query = (model.num_heads + 2 * model.num_kv_heads) * model.head_dim / tp
+    layer = 4 * model.hidden_size + 2 * query + 3 * model.intermediate_size / tp
+    return 2 * model.num_layers * layer * catalog.BF16_BYTES
+
+
+def roofline(
+    model: catalog.Model, gpu: catalog.Gpu, precision: str, tp: int, kv_cache_dtype: str
+) -> Any:
+    """The roofline row of `model` on `tp` GPUs. ValueError where the GPU lacks the precision."""
+    known = catalog.efficiency(gpu.name, precision)
+    row = unit_row()
+    set_work(row, model, precision, tp, kv_element_bytes(kv_cache_dtype))
+    row.peak_flops = gpu.peak_flops[precision]
+    row.attention_peak_flops = gpu.peak_flops["bf16"]
+    row.bandwidth = gpu.bandwidth
+    row.mfu = known.mfu
+    row.mfu_half_tokens = known.mfu_half_tokens
+    row.attention_mfu = known.attention_mfu
+    row.mbu_weights = known.mbu_weights
+    row.mbu_kv = known.mbu_kv
+    row.smooth_exponent = known.smooth_exponent
+    row.activation_bytes_per_token = known.activation_passes * activation_bytes(model, tp)
+    row.launch_s = known.launch_s_per_layer * model.num_layers
+    row.host_s = known.host_s
+    if tp > 1:
+        wire = catalog.link(gpu.gpu_link)
+        row.link_bandwidth = wire.bandwidth
+        row.allreduce_s = 2 * model.num_layers * wire.latency_s
+    return row

@@ -1,0 +1,73 @@
+"""The words in which a step explains itself: one vocabulary for every policy.
+ A kernel writes the integer beside the plan it made; nobody guesses it later. The order of each
+tuple is the value of the code: ``STOP_REASONS[BUDGET] == "budget"``."""
+
+# Why a step did no more than it did. One per step.
+STOP_REASONS = (
+    "queue_empty",  # everything known was served whole
+    "budget",  # the token budget of the step is spent
+    "chunk_cap",  # budget left over, but a per-request cap cut a chunk
+    "kv_blocks",  # the next request in line does not get its KV blocks
+    "max_num_seqs",  # as many requests run as may run
+    "max_batch_size",  # the same limit under TensorRT-LLM's and static batching's name
+    "whole_prompt",  # a prompt that may not be split does not fit what is left of the budget
+    "preempted",  # somebody was preempted in this step, so nobody is admitted
+)
+(
+    QUEUE_EMPTY,
+    BUDGET,
+    CHUNK_CAP,
+    KV_BLOCKS,
+    MAX_NUM_SEQS,
+    MAX_BATCH_SIZE,
+    WHOLE_PROMPT,
+    PREEMPTED,
+) = range(len(STOP_REASONS))
+
+# What happened to one request in one step, beside being given tokens. ``value`` and ``limit`` of an
+# event are the numbers in the rule; their meaning is written behind each kind.
+EVENTS = (
+    "admitted",  # first admission; value = prefix-hit tokens, limit = 0
+    "resumed",  # admission after a preemption; value = prefix-hit tokens, limit = 0
+    "preempted",  # value = computed tokens lost, limit = blocks given back
+    "unscheduled",  # a preempted request had tokens in this very step; value = those tokens
+    "aborted",  # value = computed tokens lost
+    "refused_budget",  # value = tokens it wanted, limit = tokens left
+    "refused_kv_blocks",  # value = free blocks it would have needed, limit = free blocks
+    "refused_full_prompt",  # the full-prompt gate; value and limit as above
+    "refused_max_num_seqs",  # value = requests running, limit = how many may run
+    "refused_whole_prompt",  # value = tokens of the prompt, limit = tokens left
+    "refused_preempted",  # the step ended with a preemption; value = tokens it wanted, limit = 0
+    "stuck_at_max_model_len",  # the clamp to max_model_len leaves it nothing to compute
+)
+(
+    ADMITTED,
+    RESUMED,
+    PREEMPTION,
+    UNSCHEDULED,
+    ABORTED,
+    REFUSED_BUDGET,
+    REFUSED_KV_BLOCKS,
+    REFUSED_FULL_PROMPT,
+    REFUSED_MAX_NUM_SEQS,
+    REFUSED_WHOLE_PROMPT,
+    REFUSED_PREEMPTED,
+    STUCK_AT_MAX_MODEL_LEN,
+) = range(len(EVENTS))
+
+# Why a request ended, and where it stands until then.
+STATUSES = ("expected", "waiting", "running", "preempted", "finished", "aborted", "rejected")
+EXPECTED, WAITING, RUNNING, PREEMPTED_WAITING, FINISHED, ABORTED_REQUEST, REJECTED = range(
+    len(STATUSES)
+)
+
+FINISH_REASONS = ("none", "length", "stop", "max_model_len", "abort")
+NOT_FINISHED, LENGTH, STOP, MODEL_LEN, ABORT = range(len(FINISH_REASONS))
+
+# Why a front end refuses a request before a scheduler ever sees it.
+REJECTIONS = ("none", "prompt_reaches_max_model_len", "prompt_exceeds_kv_pool")
+NOT_REJECTED, REJECT_MODEL_LEN, REJECT_KV_POOL = range(len(REJECTIONS))
+
+# How a run ends.
+RUN_STATUSES = ("running", "finished", "stalled", "bounded", "cancelled")
+RUN_RUNNING, RUN_FINISHED, RUN_STALLED, RUN_BOUNDED, RUN_CANCELLED = range(len(RUN_STATUSES))

@@ -1,0 +1,216 @@
+"""A scenario: everything a run is made of, in one frozen, validated object.
+
+It is the state of a page, the input of the command line, the cache key and the caption of an
+export; a run is reproducible from it. `load_scenario` and `parse_scenario` read one, `resolve`
+fills in what is null and refuses what the engine refuses to start with. All raise ScenarioError
+in words. Units: s, bytes, tokens.
+"""
+
+import json
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from pydantic import ValidationError
+
+from sim import catalog, latency, latency_rows, memory
+from sim.complaints import ScenarioError, complaints
+from sim.knobs import Hardware, Knobs, SettingsError
+from sim.scenario_spec import Limits, Linear, Replica, Roofline, Scenario, Slo
+
+__all__ = [
+    "Limits",
+    "Replica",
+    "Resolved",
+    "ResolvedReplica",
+    "Scenario",
+    "ScenarioError",
+    "Slo",
+    "load_scenario",
+    "parse_scenario",
+    "resolve",
+]
+
+
+def parse_scenario(data: Any) -> Scenario:
+    """A scenario from parsed JSON or TOML. ScenarioError: one sentence a problem."""
+    try:
+        return Scenario.model_validate(data)
+    except ValidationError as error:
+        raise complaints(error, data, Scenario) from None
+
+
+def load_scenario(path: str | Path) -> Scenario:
+    """A scenario from a .json or .toml file. ScenarioError names the file, and line and column
+    where the file does not parse."""
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+        data = tomllib.loads(text) if path.suffix.lower() == ".toml" else json.loads(text)
+        return parse_scenario(data)
+    except OSError as error:
+        raise ScenarioError([f"{path}: {(error.strerror or str(error)).lower()}"]) from None
+    except UnicodeDecodeError as error:
+        raise ScenarioError([f"{path}: not UTF-8 text at byte {error.start}"]) from None
+    except RecursionError:
+        raise ScenarioError([f"{path}: nested too deeply"]) from None
+    except ScenarioError as error:
+        problems = [f"{path}: {problem}" for problem in error.problems]
+        raise ScenarioError(problems, error.field) from None
+    except ValueError as error:
+        kind = "TOML" if path.suffix.lower() == ".toml" else "JSON"
+        raise ScenarioError([f"{path}: not {kind}: {error}"]) from None
+
+
+# --- filled in ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class ResolvedReplica:
+    """A replica with every number filled in. `derived`: names of the knobs that were null."""
+
+    replica: Replica
+    model: catalog.Model | None
+    gpu: catalog.Gpu | None
+    precision: str
+    host_link: catalog.Link | None
+    knobs: Knobs
+    derived: tuple[str, ...]
+    pool: memory.KvPool | None
+    latency: Any  # a row of latency.LATENCY
+    expected_error: float | None  # mean absolute relative error of a step time, None if unknown
+
+    @property
+    def num_gpu_blocks(self) -> int:
+        assert self.knobs.num_gpu_blocks is not None
+        return self.knobs.num_gpu_blocks
+
+
+@dataclass(frozen=True, eq=False)
+class Resolved:
+    """A scenario that can run. `policy` and `latency` have one row a replica."""
+
+    scenario: Scenario
+    replicas: tuple[ResolvedReplica, ...]
+    policy: np.recarray[Any, Any]
+    latency: np.recarray[Any, Any]
+    notes: tuple[str, ...]  # what a reader should know and is no error
+
+
+def resolve(scenario: Scenario) -> Resolved:
+    """Fill in what is null and look everything up. ScenarioError where the engine would refuse."""
+    check_built(scenario)
+    replicas = tuple(
+        resolve_replica(replica, f"replicas[{k}]") for k, replica in enumerate(scenario.replicas)
+    )
+    rows = [replica.knobs.row() for replica in replicas]
+    return Resolved(
+        scenario=scenario,
+        replicas=replicas,
+        policy=np.array(rows, rows[0].dtype).view(np.recarray),
+        latency=np.array([replica.latency for replica in replicas], latency.LATENCY).view(
+            np.recarray
+        ),
+        notes=tuple(note for replica in replicas for note in notes_of(replica)),
+    )
+
+
+def check_built(scenario: Scenario) -> None:
+    """Refuse what the scenario file can say and this version does not simulate."""
+    if len(scenario.replicas) > 1 or scenario.replicas[0].count > 1:
+        raise ScenarioError(
+            ["replicas: one replica with count 1 can be simulated so far"], "replicas"
+        )
+    if scenario.replicas[0].role != "both" or scenario.disaggregation or scenario.link:
+        raise ScenarioError(
+            ["disaggregation: only a replica of role 'both', without a link, can run so far"],
+            "disaggregation",
+        )
+
+
+def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
+    """Look up names, derive knobs, set the latency row."""
+    model = named(catalog.model, replica.model, f"{where}.model")
+    gpu = named(catalog.gpu, replica.gpu, f"{where}.gpu")
+    is_roofline = isinstance(replica.latency, Roofline)
+    for field, value in (("model", model), ("gpu", gpu)):
+        if value is None and is_roofline:
+            raise ScenarioError(
+                [f"{where}.{field} is missing: a roofline needs it"], f"{where}.{field}"
+            )
+    precision = named(catalog.precision, replica.precision, f"{where}.precision") or "bf16"
+    named(latency_rows.kv_element_bytes, replica.kv_cache_dtype, f"{where}.kv_cache_dtype")
+    if model is not None and model.num_heads % replica.tp:
+        raise ScenarioError(
+            [
+                f"{where}.tp: the {model.num_heads} attention heads of {model.name} cannot be "
+                f"divided by tp {replica.tp}"
+            ],
+            f"{where}.tp",
+        )
+    link_name = replica.host_link or (gpu.host_link if gpu else None)
+    host_link = named(catalog.link, link_name, f"{where}.host_link")
+    hardware = Hardware(
+        model, gpu, precision, replica.tp, replica.kv_cache_dtype, replica.gpu_memory_utilization
+    )
+    try:
+        row, expected_error = latency_row(replica, hardware)
+        knobs, derived, pool = replica.policy.fill(hardware)
+    except SettingsError as error:
+        place = where if error.field in Replica.model_fields else f"{where}.policy"
+        raise ScenarioError([f"{place}: {error}"], f"{place}.{error.field}") from None
+    return ResolvedReplica(
+        replica, model, gpu, precision, host_link, knobs, derived, pool, row, expected_error
+    )
+
+
+def named(look_up: Callable[[str], Any], name: str | None, field: str) -> Any:
+    """An entry of the catalogue, None for no name."""
+    if name is None:
+        return None
+    try:
+        return look_up(name)
+    except ValueError as error:
+        raise ScenarioError([f"{field}: {error}"], field) from None
+
+
+def latency_row(replica: Replica, hardware: Hardware) -> tuple[Any, float | None]:
+    """The row of latency.LATENCY, and the error to expect of it."""
+    model, gpu = hardware.model, hardware.gpu
+    if isinstance(replica.latency, Linear):
+        toy = replica.latency
+        row = latency.linear(toy.step_s, toy.prefill_token_s, toy.decode_s)
+        if model is not None and gpu is not None:
+            kv_bytes = latency_rows.kv_element_bytes(hardware.kv_cache_dtype)
+            latency_rows.set_work(row, model, hardware.precision, hardware.tp, kv_bytes)
+            row.peak_flops = gpu.peak_flops.get(hardware.precision, gpu.peak_flops["bf16"])
+            row.bandwidth = gpu.bandwidth
+        return row, None
+    assert model is not None
+    assert gpu is not None
+    try:
+        known = catalog.efficiency(gpu.name, hardware.precision)
+    except ValueError as error:
+        raise SettingsError("precision", str(error)) from None
+    row = latency_rows.roofline(
+        model, gpu, hardware.precision, hardware.tp, hardware.kv_cache_dtype
+    )
+    return row, known.mean_error
+
+
+def notes_of(replica: ResolvedReplica) -> list[str]:
+    """Derived values, and what vLLM would warn of."""
+    knobs, notes = replica.knobs, []
+    if replica.derived:
+        values = ", ".join(f"{name} = {getattr(knobs, name)}" for name in replica.derived)
+        notes.append(f"derived: {values}")
+    length = knobs.max_model_len or 0
+    if replica.model is not None and length > replica.model.max_model_len:
+        notes.append(
+            f"max_model_len {length} is more than the {replica.model.max_model_len} tokens that "
+            f"{replica.model.name} was made for; vLLM wants VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 for it"
+        )
+    return notes

@@ -1,0 +1,178 @@
+"""The state of a run: flat arrays that every kernel reads and writes, one row or plane a replica.
+
+A single server is a cluster of one: replica 0. Nothing here knows a clock or a GPU.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sim.requests import RUN, Table
+from sim.trace import EVENT, GAP, ITEM, STEP
+
+# Knobs of a policy, one row a replica. Names are vLLM's (`vllm/config/scheduler.py`, `cache.py`).
+POLICY = np.dtype(
+    [
+        ("engine", np.int32),  # index into policies.POLICIES
+        ("max_num_batched_tokens", np.int32),
+        ("max_num_seqs", np.int32),
+        ("max_model_len", np.int32),
+        ("enable_chunked_prefill", np.int32),
+        ("long_prefill_token_threshold", np.int32),  # 0: no cap
+        ("block_size", np.int32),
+        ("num_gpu_blocks", np.int32),  # the null block included
+        ("enable_prefix_caching", np.int32),
+        ("priority", np.int32),  # 1: policy "priority", 0: "fcfs"
+        ("watermark_blocks", np.int32),
+        ("scheduler_reserve_full_isl", np.int32),
+    ],
+    align=True,
+)
+
+# Lengths of the lists below and what the step at hand has done so far, one row a replica.
+COUNTERS = np.dtype(
+    [
+        ("now_s", np.float64),  # end of the last step
+        ("previous_end_s", np.float64),  # end of the step before, nan before the first
+        ("num_running", np.int32),
+        ("num_waiting", np.int32),
+        ("first_waiting", np.int64),  # -1 when nobody waits
+        ("last_waiting", np.int64),
+        ("num_free_blocks", np.int32),
+        ("num_free_slots", np.int32),
+        ("num_planned", np.int32),
+        ("num_admitted", np.int32),
+        ("num_preempted", np.int32),
+        ("num_ended", np.int32),
+        ("stop_reason", np.int32),
+        ("peak_kv_blocks", np.int32),
+    ],
+    align=True,
+)
+
+# A KV block. Block 0 is vLLM's null block: never handed out, it closes the ring of free blocks.
+BLOCK = np.dtype(
+    [
+        ("references", np.int32),
+        ("next_free", np.int32),
+        ("previous_free", np.int32),
+        ("hash", np.int64),  # of its content and all before it; -1: not in the prefix cache
+        ("owner", np.int32),  # the request whose tokens these are ...
+        ("index", np.int32),  # ... and which of its blocks
+        ("next_in_bucket", np.int32),  # 0 at the ends
+        ("previous_in_bucket", np.int32),
+    ],
+    align=True,
+)
+
+BUCKET = np.dtype([("first", np.int32), ("last", np.int32)], align=True)
+
+# Rows written so far in the tables of the trace.
+LOG = np.dtype(
+    [
+        ("num_steps", np.int64),
+        ("num_items", np.int64),
+        ("num_events", np.int64),
+        ("num_gaps", np.int64),
+        ("num_regular_gaps", np.int64),  # of the step at hand
+    ],
+    align=True,
+)
+
+
+class State(NamedTuple):
+    """Every array of a run. R replicas, n requests, S = max_num_seqs, B blocks of the largest
+    replica.
+    """
+
+    requests: Table  # (n,)
+    runs: Table  # content of all prompts
+    policy: Table  # (R,)
+    counters: Table  # (R,)
+    running: np.ndarray  # (R, S) request ids in list order
+    heap: np.ndarray  # (R, n) waiting requests under the priority policy, else (R, 0)
+    free_slots: np.ndarray  # (R, S) unused rows of the block table, a stack
+    block_table: np.ndarray  # (R, S, blocks a request can hold)
+    hits: np.ndarray  # (R, blocks a request can hold) scratch of the prefix look-up
+    blocks: Table  # (R, B)
+    buckets: Table  # (R, power of two) prefix cache: hash -> blocks, oldest first
+    plan: Table  # (R, S) ITEM rows of the step at hand
+    ended: np.ndarray  # (R, S) requests that ended in the last complete()
+    log: Table  # (1,)
+    steps: Table
+    items: Table  # empty: item records off
+    events: Table
+    gaps: Table
+
+
+def records(shape: int | tuple[int, ...], dtype: np.dtype) -> Table:
+    """Zeroed records with attribute access."""
+    return np.zeros(shape, dtype).view(np.recarray)
+
+
+def uninitialised(n: int, dtype: np.dtype) -> Table:
+    """Room for `n` records; memory is touched only when a row is written."""
+    return np.empty(n, dtype).view(np.recarray)
+
+
+def events_per_step(policy: Table) -> int:
+    """No step writes more events than this: admissions, victims and refusals of every slot."""
+    return 4 * int(policy.max_num_seqs.max()) + 16
+
+
+def new_state(
+    requests: Table,
+    runs: Table,
+    policy: Table,
+    *,
+    num_steps: int = 0,
+    num_items: int = 0,
+    num_events: int = 0,
+) -> State:
+    """An idle cluster: `len(policy)` replicas with all blocks free and no request added.
+
+    Shapes as in `State`; `num_*` is the room for records (at least what a step needs of events).
+    The request table and the run table are used in place, not copied.
+    """
+    replicas, slots = len(policy), int(policy.max_num_seqs.max())
+    num_blocks = int(policy.num_gpu_blocks.max())
+    per_request = -(-policy.max_model_len // policy.block_size)
+    table_width = int(np.minimum(per_request, policy.num_gpu_blocks - 1).max())
+    any_priority = bool(policy.priority.any())
+    num_buckets = 1
+    if policy.enable_prefix_caching.any():
+        num_buckets = 1 << max(int(num_blocks - 1).bit_length(), 4)
+
+    counters = records(replicas, COUNTERS)
+    counters.first_waiting = counters.last_waiting = -1
+    counters.previous_end_s = np.nan
+    counters.num_free_slots = policy.max_num_seqs
+    counters.num_free_blocks = policy.num_gpu_blocks - 1
+
+    blocks = records((replicas, num_blocks), BLOCK)
+    blocks.hash = -1
+    for replica in range(replicas):
+        ring = np.arange(policy[replica].num_gpu_blocks)
+        blocks[replica, : len(ring)].next_free = np.roll(ring, -1)
+        blocks[replica, : len(ring)].previous_free = np.roll(ring, 1)
+
+    return State(
+        requests=requests,
+        runs=runs if len(runs) else records(1, RUN),
+        policy=policy,
+        counters=counters,
+        running=np.zeros((replicas, slots), np.int64),
+        heap=np.zeros((replicas, len(requests) if any_priority else 0), np.int64),
+        free_slots=np.tile(np.arange(slots - 1, -1, -1, dtype=np.int32), (replicas, 1)),
+        block_table=np.zeros((replicas, slots, table_width), np.int32),
+        hits=np.zeros((replicas, table_width), np.int32),
+        blocks=blocks,
+        buckets=records((replicas, num_buckets), BUCKET),
+        plan=records((replicas, slots), ITEM),
+        ended=np.zeros((replicas, slots), np.int64),
+        log=records(1, LOG),
+        steps=uninitialised(num_steps, STEP),
+        items=uninitialised(num_items, ITEM),
+        events=uninitialised(max(num_events, events_per_step(policy)), EVENT),
+        gaps=uninitialised(4096, GAP),
+    )

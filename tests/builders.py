@@ -1,0 +1,121 @@
+"""Builders for tests: a server with a few requests, stepped by hand."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from sim import moves, policies, reasons
+from sim.content import run_table
+from sim.integrity import check_integrity
+from sim.knobs import VllmV1
+from sim.latency import LATENCY, linear
+from sim.requests import PRIVATE_BASE, Table, empty_requests
+from sim.state import POLICY, State, events_per_step, new_state, records
+
+
+def policy_rows(**knobs: Any) -> Table:
+    """One POLICY row of vLLM V1; what is not named is roomy."""
+    numbers = {
+        "max_num_batched_tokens": 2048,
+        "max_num_seqs": 64,
+        "max_model_len": 8192,
+        "num_gpu_blocks": 2_001,
+        "enable_prefix_caching": False,
+    }
+    rows = records(1, POLICY)
+    rows[0] = VllmV1(engine="vllm_v1", **(numbers | knobs)).row()
+    return rows
+
+
+def linear_latency() -> Table:
+    """The linear toy: 5 ms + 12 us a prefill token + 40 us a decode."""
+    rows: Table = records(1, LATENCY)
+    rows[0] = linear()
+    return rows
+
+
+def request_table(
+    asked: Iterable[tuple[int, int]], contents: list[list[tuple[int, int]]] | None = None
+) -> tuple[Table, Table]:
+    """(requests, runs) for (prompt tokens, output tokens) each; private content by default."""
+    asked = list(asked)
+    table = empty_requests(len(asked))
+    table.prompt_len = [prompt for prompt, _ in asked]
+    table.output_len = table.max_tokens = [output for _, output in asked]
+    table.arrival_s = np.arange(len(asked))
+    if contents is None:
+        contents = [[(PRIVATE_BASE + (k << 24), prompt)] for k, (prompt, _) in enumerate(asked)]
+    runs, table.first_run, table.num_runs = run_table(contents)
+    return table, runs
+
+
+class Server:
+    """A scheduler without a clock: every step takes one second."""
+
+    def __init__(
+        self,
+        asked: Iterable[tuple[int, int]],
+        contents: list[list[tuple[int, int]]] | None = None,
+        *,
+        check: bool = True,
+        **knobs: Any,
+    ) -> None:
+        policy = policy_rows(**knobs)
+        table, runs = request_table(asked, contents)
+        room = events_per_step(policy) + 2 * len(table)
+        self.state: State = new_state(table, runs, policy, num_events=room)
+        self.flags = np.zeros(policy[0].max_num_seqs, np.int32)
+        self.now_s = 0.0
+        self.check = check
+
+    def add(self, *rows: int) -> "Server":
+        for r in rows:
+            moves.add(self.state, 0, r)
+        return self
+
+    def abort(self, r: int) -> bool:
+        return bool(moves.abort(self.state, r, self.now_s))
+
+    def plan(self) -> list[tuple[int, int, int]]:
+        """schedule(): (request, tokens, computed before) in batch order."""
+        self.state.log[0].num_events = 0
+        policies.schedule(self.state, 0)
+        items = self.state.plan[0, : self.state.counters[0].num_planned]
+        return [(int(i.request), int(i.num_tokens), int(i.num_computed)) for i in items]
+
+    def complete(self) -> list[int]:
+        """complete(): who finished."""
+        self.now_s += 1.0
+        moves.complete(self.state, 0, self.flags, self.now_s)
+        self.flags[:] = reasons.NOT_FINISHED
+        if self.check:
+            check_integrity(self.state)
+        return [int(r) for r in self.state.ended[0, : self.state.counters[0].num_ended]]
+
+    def step(self) -> list[tuple[int, int, int]]:
+        planned = self.plan()
+        self.complete()
+        return planned
+
+    def run(self, max_steps: int = 10_000) -> int:
+        """Step until nothing is left; returns the number of steps."""
+        counters = self.state.counters[0]
+        for steps in range(max_steps):
+            if counters.num_running + counters.num_waiting == 0:
+                return steps
+            self.step()
+        raise AssertionError(f"still running after {max_steps} steps")
+
+    def events(self, kind: int) -> list[tuple[int, int, int]]:
+        """(request, value, limit) of the events of one kind in the last step."""
+        events = self.state.events[: self.state.log[0].num_events]
+        return [(int(e.request), int(e.value), int(e.limit)) for e in events if e.kind == kind]
+
+    @property
+    def stop_reason(self) -> str:
+        return reasons.STOP_REASONS[self.state.counters[0].stop_reason]
+
+    @property
+    def free(self) -> int:
+        return int(self.state.counters[0].num_free_blocks)

@@ -1,0 +1,230 @@
+"""What is taken home: tables with units in their headers, flags that exist, a command line that
+helps."""
+
+import csv
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sim.__main__ as command_line
+from sim.export import cell, vllm_serve_flags, write_trace
+from sim.run import simulate
+from sim.scenario import ScenarioError, load_scenario, parse_scenario, resolve
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+FLAGS = {
+    "--tensor-parallel-size",
+    "--gpu-memory-utilization",
+    "--max-num-batched-tokens",
+    "--max-num-seqs",
+    "--max-model-len",
+    "--block-size",
+    "--long-prefill-token-threshold",
+    "--num-gpu-blocks-override",
+    "--scheduling-policy",
+    "--enable-chunked-prefill",
+    "--no-enable-chunked-prefill",
+    "--enable-prefix-caching",
+    "--no-enable-prefix-caching",
+    "--kv-cache-dtype",
+    "--quantization",
+}
+
+
+def call(*arguments: str | Path, capfd: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of `python -m sim ...`."""
+    status = command_line.main([str(argument) for argument in arguments])
+    out, err = capfd.readouterr()
+    return status, out, err
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_tables(tmp_path: Path) -> None:
+    result = simulate(load_scenario(EXAMPLES / "four_chats_one_document.json"))
+    workload = result.workload
+    write_trace(tmp_path, result.trace, result.resolved, workload.label, workload.class_names)
+    steps, requests = rows(tmp_path / "steps.csv"), rows(tmp_path / "requests.csv")
+    assert len(steps) == result.summary["steps"]
+    assert [row["name"] for row in requests] == ["chat 1", "chat 2", "chat 3", "chat 4", "document"]
+    longest = max(steps, key=lambda row: float(row["duration_s"]))
+    assert int(longest["prefill_tokens"]) == 8000
+    causes = [float(longest[name]) for name in longest if name.endswith("_s")][2:]
+    assert sum(causes) == pytest.approx(float(longest["duration_s"]))
+    assert sum(int(row["tokens_emitted"]) for row in steps) == result.summary["output_tokens"]
+    assert float(requests[4]["ttft_s"]) == pytest.approx(result.summary["ttft_s"]["max"])
+    assert {row["meets_slo"] for row in requests} <= {"true", "false"}
+    again = simulate(load_scenario(tmp_path / "scenario.json"))
+    assert again.summary == result.summary
+
+
+def test_cells_never_run_as_a_formula() -> None:
+    assert cell("=HYPERLINK(1)") == "'=HYPERLINK(1)"
+    assert cell(0.1 + 0.2) == "0.3"
+    assert cell(-2) == -2
+    assert cell(True) == "true"
+
+
+def test_flags() -> None:
+    resolved = resolve(load_scenario(EXAMPLES / "four_chats_one_document.json"))
+    command = vllm_serve_flags(resolved)
+    words = command.replace("\\\n", " ").split()
+    assert words[:3] == ["vllm", "serve", "Qwen2.5-7B"]
+    assert {word for word in words if word.startswith("--")} <= FLAGS
+    assert "--max-num-batched-tokens 8192" in command
+    assert "--max-num-seqs 256" in command
+    assert "--num-gpu-blocks-override" not in command
+
+
+def test_flags_of_a_toy_without_a_model() -> None:
+    with pytest.raises(ValueError, match="names no model"):
+        vllm_serve_flags(resolve(load_scenario(EXAMPLES / "toy_16_requests.json")))
+
+
+def test_the_16_request_toy() -> None:
+    """The worked example: tokens and milliseconds of its first steps, 99 steps, 0.7344 s."""
+    scenario = load_scenario(EXAMPLES / "toy_16_requests.json")
+    prompts = [2048 if i % 3 == 0 else 384 for i in range(16)]
+    drawn = random.Random(42)
+    assert list(scenario.workload.classes[0].prompt.values) == prompts
+    assert list(scenario.workload.classes[0].output.values) == [
+        drawn.randint(48, 96) for _ in range(16)
+    ]
+    trace = simulate(scenario).trace
+    first = trace.steps[:12]
+    assert (first.num_prefill_tokens + first.num_decodes).tolist() == (
+        [2048] * 6 + [1549, 1302, 790, 283, 16, 16]
+    )
+    assert (first.duration_s * 1e3).round(2).tolist() == (
+        [29.58, 29.63, 29.69, 29.72, 29.8, 29.86, 23.95, 20.99, 14.87, 8.82, 5.64, 5.64]
+    )
+    assert len(trace.steps) == 99
+    assert trace.steps[-1].start_s + trace.steps[-1].duration_s == pytest.approx(0.7344, abs=5e-5)
+
+
+def test_budget_16() -> None:
+    """Four decodes and 48 prompt tokens share 16 a step: 12 + 12 + 12 + 12, nobody held back."""
+    trace = simulate(load_scenario(EXAMPLES / "budget_16_four_decodes_48_prompt.json")).trace
+    mixed = [
+        (int(step.num_prefill_tokens), int(step.num_decodes))
+        for step in trace.steps
+        if step.num_prefill_tokens and step.num_decodes
+    ]
+    assert mixed == [(12, 4)] * 4
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.json")), ids=lambda path: path.stem)
+def test_run_works_for_every_example(path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = call("run", path, "--summary", "json", capfd=capfd)
+    summary = json.loads(out)
+    assert status == 0
+    assert summary["status"] == "finished"
+    assert summary["finished"] == summary["requests"]
+
+
+def test_default_preset_freezes_for_about_a_second(capfd: pytest.CaptureFixture[str]) -> None:
+    _, out, _ = call(
+        "run", EXAMPLES / "four_chats_one_document.json", "--summary", "json", capfd=capfd
+    )
+    summary = json.loads(out)
+    assert 0.8 < summary["itl_s"]["max"] < 1.1
+    assert 0.016 < summary["itl_s"]["p50"] < 0.02
+
+
+def test_seed_and_table(capfd: pytest.CaptureFixture[str]) -> None:
+    path = EXAMPLES / "burst.json"
+    outs = [call("run", path, "--seed", str(seed), capfd=capfd)[1] for seed in (0, 0, 1)]
+    assert outs[0] == outs[1] != outs[2]
+    assert "stop_reasons" in outs[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run"], "SCENARIO is missing"),
+        (["run", "absent.json"], "absent.json: no such file"),
+        (["run", "absent.json", "--summary", "xml"], "'xml' is not one of"),
+        (["latency", "absent.csv"], "absent.csv: no such file"),
+        (["import", "absent.csv"], "absent.csv"),
+        (["replay", "absent.json"], "absent.json"),
+        (["fly"], "No such command 'fly'"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    arguments: list[str], words: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = call(*arguments, capfd=capfd)
+    assert (status, out) == (2, "")
+    assert words in err
+    assert len(err.splitlines()) == 1
+
+
+def workload_file(tmp_path: Path, **policy: Any) -> Path:
+    """A scenario beside a file with one good row and one bad one."""
+    (tmp_path / "rows.csv").write_text("arrival_s,prompt_tokens,output_tokens\n0,10,2\n1,x,2\n")
+    scenario = {
+        "workload": {"file": "rows.csv"},
+        "replicas": [{"latency": {"kind": "linear"}, "policy": {"engine": "vllm_v1", **policy}}],
+    }
+    path = tmp_path / "scenario.json"
+    path.write_text(json.dumps(scenario))
+    return path
+
+
+def test_a_file_beside_the_scenario(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    path = workload_file(tmp_path)
+    status, out, err = call("run", path, "--summary", "json", "--trace", tmp_path, capfd=capfd)
+    assert status == 0
+    assert json.loads(out)["finished"] == 1
+    assert "1 of 2 rows taken" in err
+    assert "line 3" in err
+    assert len(rows(tmp_path / "requests.csv")) == 1
+
+
+def test_every_request_rejected_exits_2(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    status, out, err = call(
+        "run", workload_file(tmp_path, max_model_len=10), "--summary", "json", capfd=capfd
+    )
+    assert status == 2
+    assert json.loads(out)["rejected"] == 1
+    assert "every request was rejected (1 prompt_reaches_max_model_len)" in err
+
+
+def test_pages_open_uploads_only(tmp_path: Path) -> None:
+    scenario = load_scenario(workload_file(tmp_path))
+    with pytest.raises(ScenarioError, match=r"please upload 'rows.csv'"):
+        simulate(scenario)
+    upload = (tmp_path / "rows.csv").read_bytes()
+    assert simulate(scenario, uploads={"rows.csv": upload}).summary["finished"] == 1
+
+
+def test_import_says_what_it_took_and_refused(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    workload_file(tmp_path)
+    status, out, _ = call("import", tmp_path / "rows.csv", capfd=capfd)
+    assert status == 0
+    assert "rows 2, taken 1, refused 1" in out
+    assert "refused line 3" in out
+    assert "prompt_tokens" in out
+
+
+def test_schema(capfd: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = call("run", "--schema", capfd=capfd)
+    assert status == 0
+    assert "replicas" in json.loads(out)["properties"]
+
+
+def test_deadline_and_cancel_end_a_run() -> None:
+    data = json.loads((EXAMPLES / "toy_16_requests.json").read_text())
+    data["workload"]["classes"][0].update(count=2000)
+    data["replicas"][0]["policy"]["max_num_seqs"] = 1
+    scenario = parse_scenario(data)
+    assert simulate(scenario, deadline_s=0.0).summary["status"] == "bounded"
+    assert simulate(scenario, cancelled=lambda: True).summary["status"] == "cancelled"

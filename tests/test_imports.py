@@ -1,0 +1,54 @@
+"""The import rule: pages -> ui -> sim, and what sim may not load."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+HEAVY = ("streamlit", "torch", "pandas", "plotly")
+BASE_ROOM = {"compiled", "kv_cache", "moves", "policies", "queues", "reasons", "requests", "state"}
+
+
+def files(room: str) -> list[Path]:
+    return sorted((ROOT / room).rglob("*.py"))
+
+
+def imported(file: Path) -> set[str]:
+    """Full names of the modules that a file imports, anywhere in it."""
+    names = set()
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return names
+
+
+@pytest.mark.parametrize("file", files("sim"), ids=lambda f: str(f.relative_to(ROOT)))
+def test_sim_imports_nothing_above_it(file: Path) -> None:
+    for name in imported(file):
+        assert name.split(".")[0] not in {"ui", "pages", "gpu_backend", "streamlit", "torch"}
+
+
+@pytest.mark.parametrize("file", files("sim/policies"), ids=lambda f: f.name)
+def test_a_policy_imports_the_base_room_only(file: Path) -> None:
+    for name in imported(file):
+        parts = name.split(".")
+        if parts[0] == "sim":
+            assert parts[1] in BASE_ROOM, f"{file.name} imports {name}"
+
+
+@pytest.mark.parametrize("file", files("ui"), ids=lambda f: str(f.relative_to(ROOT)))
+def test_ui_imports_no_page(file: Path) -> None:
+    assert not any(name.split(".")[0] == "pages" for name in imported(file))
+
+
+def test_loading_sim_loads_nothing_heavy() -> None:
+    script = f"import sys, sim.__main__; print([m for m in {HEAVY!r} if m in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
