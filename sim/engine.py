@@ -37,6 +37,7 @@ CLOCK = np.dtype(
         ("num_timers", np.int32),
         ("stuck_request", np.int32),
         ("record_items", np.int32),
+        ("replica", np.int64),  # whose turn it is; a constant would compile every callee once more
     ],
     align=True,
 )
@@ -249,8 +250,9 @@ def has_room(state: State, world: World) -> bool:
 @njit
 def run_slice(state: State, world: World, max_steps: int) -> int:
     """Up to `max_steps` steps of a single server; returns why it came back."""
-    replica = 0
-    counters, clock, log = state.counters[replica], world.clock[0], state.log[0]
+    clock, log = world.clock[0], state.log[0]
+    replica = clock.replica
+    counters = state.counters[replica]
     first_event = log.num_events
     while max_steps > 0:
         if not has_room(state, world):

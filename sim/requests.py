@@ -27,8 +27,8 @@ REQUEST = np.dtype(
         ("last_token_s", np.float64),
         ("max_gap_s", np.float64),  # largest inter-token latency
         ("prompt_len", np.int32),
-        ("num_blocks", np.int32),  # KV blocks held
-        ("num_cached_blocks", np.int32),  # of these, entered in the prefix cache from the start on
+        ("num_blocks", np.int64),  # KV blocks held
+        ("num_cached_blocks", np.int64),  # of these, entered in the prefix cache from the start on
         ("tail_hash", np.int64),  # hash of its last entered block
         # asked for
         ("max_tokens", np.int32),
@@ -45,7 +45,7 @@ REQUEST = np.dtype(
         ("status", np.int32),
         ("finish_reason", np.int32),
         ("rejection", np.int32),
-        ("replica", np.int32),
+        ("replica", np.int64),
         ("next_waiting", np.int64),  # neighbours in the waiting queue, -1 at the ends
         ("previous_waiting", np.int64),
         ("num_preemptions", np.int32),

@@ -13,18 +13,18 @@ from sim.trace import EVENT, GAP, ITEM, STEP
 # Knobs of a policy, one row a replica. Names are vLLM's (`vllm/config/scheduler.py`, `cache.py`).
 POLICY = np.dtype(
     [
-        ("engine", np.int32),  # index into policies.POLICIES
-        ("max_num_batched_tokens", np.int32),
-        ("max_num_seqs", np.int32),
-        ("max_model_len", np.int32),
-        ("enable_chunked_prefill", np.int32),
-        ("long_prefill_token_threshold", np.int32),  # 0: no cap
-        ("block_size", np.int32),
-        ("num_gpu_blocks", np.int32),  # the null block included
-        ("enable_prefix_caching", np.int32),
-        ("priority", np.int32),  # 1: policy "priority", 0: "fcfs"
-        ("watermark_blocks", np.int32),
-        ("scheduler_reserve_full_isl", np.int32),
+        ("engine", np.int64),  # index into policies.POLICIES
+        ("max_num_batched_tokens", np.int64),
+        ("max_num_seqs", np.int64),
+        ("max_model_len", np.int64),
+        ("enable_chunked_prefill", np.int64),
+        ("long_prefill_token_threshold", np.int64),  # 0: no cap
+        ("block_size", np.int64),
+        ("num_gpu_blocks", np.int64),  # the null block included
+        ("enable_prefix_caching", np.int64),
+        ("priority", np.int64),  # 1: policy "priority", 0: "fcfs"
+        ("watermark_blocks", np.int64),
+        ("scheduler_reserve_full_isl", np.int64),
     ],
     align=True,
 )
@@ -34,18 +34,18 @@ COUNTERS = np.dtype(
     [
         ("now_s", np.float64),  # end of the last step
         ("previous_end_s", np.float64),  # end of the step before, nan before the first
-        ("num_running", np.int32),
-        ("num_waiting", np.int32),
+        ("num_running", np.int64),
+        ("num_waiting", np.int64),
         ("first_waiting", np.int64),  # -1 when nobody waits
         ("last_waiting", np.int64),
-        ("num_free_blocks", np.int32),
-        ("num_free_slots", np.int32),
-        ("num_planned", np.int32),
-        ("num_admitted", np.int32),
-        ("num_preempted", np.int32),
-        ("num_ended", np.int32),
-        ("stop_reason", np.int32),
-        ("peak_kv_blocks", np.int32),
+        ("num_free_blocks", np.int64),
+        ("num_free_slots", np.int64),
+        ("num_planned", np.int64),
+        ("num_admitted", np.int64),
+        ("num_preempted", np.int64),
+        ("num_ended", np.int64),
+        ("stop_reason", np.int64),
+        ("peak_kv_blocks", np.int64),
     ],
     align=True,
 )
@@ -57,7 +57,7 @@ BLOCK = np.dtype(
         ("next_free", np.int32),
         ("previous_free", np.int32),
         ("hash", np.int64),  # of its content and all before it; -1: not in the prefix cache
-        ("owner", np.int32),  # the request whose tokens these are ...
+        ("owner", np.int64),  # the request whose tokens these are ...
         ("index", np.int32),  # ... and which of its blocks
         ("next_in_bucket", np.int32),  # 0 at the ends
         ("previous_in_bucket", np.int32),
