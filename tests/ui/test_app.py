@@ -1,0 +1,62 @@
+"""The app without a browser: every page and preset runs, with its frame and without."""
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from ui.presets import TOKEN_BUDGET, YOUR_TRACE
+
+ROOT = Path(__file__).parents[2]
+TILES = 5
+
+
+@pytest.fixture
+def app() -> AppTest:
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    assert not at.exception
+    return at
+
+
+def test_the_first_page_stands_in_its_frame(app: AppTest):
+    assert app.title[0].value == "Token budget"
+    assert "Batchscope" in app.sidebar.markdown[0].value
+    assert len(app.metric) == TILES
+    assert app.get("bidi_component")
+
+
+@pytest.mark.parametrize("preset", [preset.id for preset in TOKEN_BUDGET])
+def test_every_preset_runs(app: AppTest, preset: str):
+    app.session_state["preset"] = preset
+    app.run()
+    assert not app.exception
+    assert len(app.metric) == TILES
+
+
+def test_a_page_runs_without_its_frame():
+    at = AppTest.from_file(str(ROOT / "pages" / "token_budget.py"), default_timeout=120).run()
+    assert not at.exception
+    assert len(at.metric) == TILES
+
+
+def test_your_trace_asks_for_a_file_and_shows_the_way_back(app: AppTest):
+    app.session_state["preset"] = YOUR_TRACE.id
+    app.run()
+    assert "No trace yet" in app.markdown[-1].value
+    app.button[0].click().run()
+    assert len(app.metric) == TILES
+
+
+def test_settings_change_the_run(app: AppTest):
+    worst = app.metric[0].value
+    app.selectbox(key="setting_gpu").set_value("h100_sxm").run()
+    assert not app.exception
+    assert app.metric[0].value != worst
+
+
+def test_a_refused_setting_keeps_the_last_figures(app: AppTest):
+    worst = app.metric[0].value
+    app.number_input(key="setting_max_model_len").set_value(1_000_000).run()
+    assert not app.exception
+    assert app.metric[0].value == worst
+    assert any("last settings that the engine accepted" in line.value for line in app.caption)

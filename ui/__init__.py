@@ -1,0 +1,1 @@
+"""What the pages share. ui reads sim; nothing in sim knows that ui exists."""

@@ -1,0 +1,213 @@
+"""A run in one sentence and five figures. Pure functions of a Result; every number is computed."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim import reasons
+from sim.run import Result
+from ui.explain import step_items
+from ui.settings import itl_limit_s
+from ui.units import count, seconds
+
+Parts = list[tuple[str, str]]  # words, and the tone they are set in ("" for none)
+
+NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+STANDS_OUT = 4  # so many times longer than the next one: a prompt with a story of its own
+REJECTED = {
+    "prompt_reaches_max_model_len": "their prompt reaches max_model_len ({length} tokens)",
+    "prompt_exceeds_kv_pool": "their prompt does not fit the KV cache",
+}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """One figure: its name, its value with unit, and a one-line definition."""
+
+    label: str
+    value: str
+    definition: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Longest:
+    """The longest prompt that got a first token, and how it was computed."""
+
+    request: int
+    prompt_len: int
+    num_chunks: int
+    largest_chunk: int
+    step_s: float  # duration of the longest of its steps
+    ttft_s: float
+    others: np.ndarray  # ids of the requests that were under way when it arrived
+
+
+def sentence(result: Result) -> Parts:
+    """What happened, for the line above the timeline."""
+    longest = longest_prompt(result)
+    if result.all_rejected:
+        return [("Every request is refused: ", ""), (rejections(result) or "", "stall"), (".", "")]
+    if longest is None:
+        return [("No request got a token in this run.", "")]
+    others = np.delete(result.trace.requests.prompt_len, longest.request)
+    if longest.num_chunks and len(others) and longest.prompt_len >= STANDS_OUT * others.max():
+        return _long_prompt(result, longest)
+    return _crowd(result)
+
+
+def longest_prompt(result: Result) -> Longest | None:
+    """See Longest; None when nobody got a token."""
+    trace = result.trace
+    requests = trace.requests
+    told = np.isfinite(requests.first_token_s)
+    if not told.any():
+        return None
+    r = int(np.argmax(np.where(told, requests.prompt_len, -1)))
+    request = requests[r]
+    first = int(np.searchsorted(trace.steps.start_s, request.first_scheduled_s))
+    last = int(np.searchsorted(trace.steps.start_s, request.first_token_s))
+    cut = step_items(trace, first, last, 0)
+    mine = cut.items.request == r
+    tokens = cut.items.num_tokens[mine]
+    arrival = request.arrival_s
+    under_way = (requests.arrival_s < arrival) & ~(requests.end_s <= arrival)
+    under_way &= requests.status != reasons.REJECTED
+    return Longest(
+        request=r,
+        prompt_len=int(request.prompt_len),
+        num_chunks=len(tokens),
+        largest_chunk=int(tokens.max(initial=0)),
+        step_s=float(trace.steps.duration_s[cut.step[mine]].max(initial=0.0)),
+        ttft_s=float(request.first_token_s - arrival),
+        others=np.flatnonzero(under_way),
+    )
+
+
+def _long_prompt(result: Result, longest: Longest) -> Parts:
+    parts: Parts = [(f"{_who(result, longest)} arrives while {_company(result, longest)}. ", "")]
+    gap, limit = worst_gap_s(result), itl_limit_s(result.scenario)
+    if longest.num_chunks == 1:
+        parts.append((f"Computed whole, in one step of {seconds(longest.step_s)}, ", ""))
+        held = f"it makes others wait up to {seconds(gap)}"
+    else:
+        chunks, most = count(longest.num_chunks), count(longest.largest_chunk)
+        parts.append((f"In {chunks} chunks of at most {most} tokens, ", ""))
+        held = f"it still makes others wait up to {seconds(gap)}"
+    if gap <= limit:
+        parts.append((f"nobody waits more than {seconds(gap)}", "decode"))
+        parts.append((" for a token. ", ""))
+    elif _all_freeze(result, longest, gap):
+        parts += [(f"everyone freezes for {seconds(gap)}", "stall"), (". ", "")]
+    else:
+        parts += [(held, "stall"), (" for a token. ", "")]
+    parts += [("Its own first token comes ", ""), (f"after {seconds(longest.ttft_s)}", "prefill")]
+    return [*parts, (".", "")]
+
+
+def _who(result: Result, longest: Longest) -> str:
+    label, size = result.workload.label(longest.request), f"{count(longest.prompt_len)}-token"
+    article = "An" if size[0] == "8" or longest.prompt_len in (11, 18) else "A"
+    if label in ("document", "prompt"):
+        return f"{article} {size} {label}"
+    return f"{label}, {article.lower()} {size} prompt,"
+
+
+def _company(result: Result, longest: Longest) -> str:
+    """What goes on when the long prompt arrives."""
+    n = len(longest.others)
+    names = result.workload.class_names
+    if n and {names[c] for c in result.trace.requests.class_id[longest.others]} == {"chat"}:
+        return "one person chats" if n == 1 else f"{number(n)} people chat"
+    if n == 0:
+        return "nobody else is served"
+    return "one other is served" if n == 1 else f"{number(n)} others are served"
+
+
+def _all_freeze(result: Result, longest: Longest, gap: float) -> bool:
+    """Did everybody who was under way wait about as long as the one who waited longest?"""
+    gaps = result.trace.requests.max_gap_s[longest.others]
+    return longest.num_chunks == 1 and len(gaps) > 1 and bool((gaps > 0.9 * gap).all())
+
+
+def _crowd(result: Result) -> Parts:
+    summary = result.summary
+    gap, limit = worst_gap_s(result), itl_limit_s(result.scenario)
+    ttft = summary["ttft_s"]
+    parts: Parts = [
+        (f"{count(summary['requests'])} requests: half of them see their first token within ", "")
+    ]
+    parts += [
+        (seconds(ttft["p50"]), "prefill"),
+        (", the slowest ", ""),
+        (f"after {seconds(ttft['max'])}", "prefill"),
+    ]
+    parts += [(". The longest wait between two tokens is ", "")]
+    parts += [(seconds(gap), "stall" if gap > limit else "decode"), (".", "")]
+    return parts
+
+
+def number(n: int) -> str:
+    """Small numbers as words."""
+    return NUMBERS[n] if n < len(NUMBERS) else count(n)
+
+
+def worst_gap_s(result: Result) -> float:
+    """The largest inter-token latency of the run; 0 where no request has two tokens."""
+    block = result.summary["itl_s"]
+    return float(block["max"]) if block else 0.0
+
+
+def rejections(result: Result) -> str | None:
+    """How many requests were refused and why, in words; None when none was."""
+    summary = result.summary
+    if not summary["rejected"]:
+        return None
+    length = count(result.resolved.replicas[0].knobs.max_model_len or 0)
+    why = [
+        f"{count(n)} because {REJECTED.get(name, name).format(length=length)}"
+        for name, n in summary["rejected_reasons"].items()
+    ]
+    share = f"{count(summary['rejected'])} of {count(summary['requests'])}"
+    return f"{share} requests are rejected: {', '.join(why)}"
+
+
+def budget_used(result: Result) -> float | None:
+    """Share of the token budget that was spent in steps with prefill work; None without such a
+    step."""
+    steps = result.trace.steps
+    busy = steps[steps.num_prefill_tokens > 0]
+    if not len(busy):
+        return None
+    spent = busy.num_prefill_tokens.sum(dtype=np.int64) + busy.num_decodes.sum(dtype=np.int64)
+    budget = result.resolved.replicas[0].knobs.max_num_batched_tokens or 1
+    return float(spent / (budget * len(busy)))
+
+
+def tiles(result: Result) -> list[Tile]:
+    """The five figures under the timeline."""
+    summary, longest, used = result.summary, longest_prompt(result), budget_used(result)
+    itl = summary["itl_s"]
+    if longest is not None and len(result.trace.requests) <= 12:
+        label = result.workload.label(longest.request)
+        ttft = Tile(f"TTFT, {label}", seconds(longest.ttft_s), TTFT)
+    else:
+        block = summary["ttft_s"]
+        ttft = Tile("TTFT p50", seconds(block["p50"]) if block else "none", TTFT)
+    limit = seconds(itl_limit_s(result.scenario))
+    return [
+        Tile(
+            "Worst gap (ITL max)", seconds(itl["max"]) if itl else "none", ITL_MAX, f"limit {limit}"
+        ),
+        Tile("ITL p99", seconds(itl["p99"]) if itl else "none", ITL),
+        ttft,
+        Tile("Throughput", f"{count(summary['output_tokens_per_s'])} tok/s", THROUGHPUT),
+        Tile("Budget used", "none" if used is None else f"{used:.0%}", BUDGET_USED),
+    ]
+
+
+TTFT = "Time to first token: from arrival to the first output token, waiting included."
+ITL = "Inter-token latency: every gap between two tokens of one request; 99 of 100 are shorter."
+ITL_MAX = "The longest gap between two tokens that any reader saw."
+THROUGHPUT = "Output tokens a second, from the first arrival to the end of the last step."
+BUDGET_USED = "Tokens scheduled, as a share of the budget, in steps that run prefill."
