@@ -4,7 +4,7 @@ VENV := .venv/bin
 PORT ?= 8501
 SKIP_PIP_CHECK := --quiet --disable-pip-version-check
 
-.PHONY: run test check format bench clean
+.PHONY: run test check format bench calibrate clean
 
 run: .venv/runtime
 	$(VENV)/python -m streamlit run app.py --server.port $(PORT)
@@ -24,6 +24,11 @@ format: .venv/develop
 
 bench: .venv/runtime
 	$(VENV)/python -m sim bench
+
+# make calibrate TABLE=step_latencies.csv [ALLREDUCE=allreduce.csv]
+calibrate: .venv/runtime
+	@test -n "$(TABLE)" || { echo "usage: make calibrate TABLE=path [ALLREDUCE=path]"; exit 2; }
+	$(VENV)/python -m sim.calibrate $(TABLE) $(ALLREDUCE)
 
 clean:
 	rm -rf .venv .numba_cache .mypy_cache .pytest_cache .ruff_cache

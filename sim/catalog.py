@@ -5,20 +5,23 @@ and -Instruct; an unknown name is a ValueError that lists the nearest three. Uni
 """
 
 import difflib
+import math
 import tomllib
 from collections.abc import Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from sim.latency import ALLREDUCE_POINTS
+
 __all__ = [
-    "EFFICIENCY_TERMS",
     "WEIGHT_BYTES",
     "Efficiency",
     "Gpu",
     "Link",
     "Model",
+    "all_reduce",
     "efficiency",
     "gpu",
     "gpu_names",
@@ -38,7 +41,8 @@ PRECISION_ALIASES = {"fp16": "bf16", "bfloat16": "bf16", "float16": "bf16", "fp8
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU. Peaks are dense FLOP/s by precision; `sources` has one line a number."""
+    """One GPU. Peaks are dense FLOP/s by precision; `host_s` is what the CPU adds to a step;
+    `sources` has one line a number."""
 
     name: str
     title: str
@@ -47,6 +51,7 @@ class Gpu:
     bandwidth: float
     gpu_link: str
     host_link: str
+    host_s: float
     sources: dict[str, str]
 
 
@@ -121,33 +126,23 @@ class Model:
 
 @dataclass(frozen=True)
 class Efficiency:
-    """What the kernels of one GPU get at one precision; see sim/latency.py for what each number
+    """What the kernels of one GPU get at one precision; sim/latency.py says what each constant
     does.
 
-    `mean_error` is the mean absolute relative error left on the rows it was set with, None if
-    unknown.
+    `kind`: "calibrated" on step times of this GPU, or "spec sheet": other GPUs' constants on this
+    one's peaks. Errors are shares of the measured time: on the rows of the fit, or, for a spec
+    sheet, of each calibrated GPU predicted from all others.
     """
 
     gpu: str
     precision: str
-    mfu: float
-    mfu_half_tokens: float
-    attention_mfu: float
-    mbu_weights: float
-    mbu_kv: float
-    activation_passes: float
-    launch_s_per_layer: float
-    host_s: float
-    smooth_exponent: float
-    mean_error: float | None
+    kind: str
+    constants: dict[str, float]
+    num_rows: int
+    mean_error: float
+    p90_error: float
+    left_out_error: float | None
     source: str
-
-
-EFFICIENCY_TERMS = tuple(
-    field.name
-    for field in fields(Efficiency)
-    if field.name not in ("gpu", "precision", "mean_error", "source")
-)
 
 
 # --- names ----------------------------------------------------------------------------------------
@@ -215,6 +210,7 @@ def gpu(name: str) -> Gpu:
         bandwidth=values["bandwidth"],
         gpu_link=entries[key]["gpu_link"],
         host_link=entries[key]["host_link"],
+        host_s=values["host_s"],
         sources=sources,
     )
 
@@ -239,21 +235,39 @@ def link(name: str) -> Link:
 
 @cache
 def efficiency(gpu_name: str, precision_name: str) -> Efficiency:
-    """What kernels get on this GPU (canonical name) at this precision; ValueError if nobody
-    says."""
+    """What kernels get on this GPU (canonical name) at this precision; the mean of all calibrated
+    GPUs where nobody measured it."""
     entries = table("efficiency")
-    try:
-        entry = entries[gpu_name][precision_name]
-    except KeyError:
-        known = ", ".join(entries.get(gpu_name, ())) or "none"
-        raise ValueError(
-            f"{gpu_name} has no kernels for {precision_name} in the catalogue; it has {known}"
-        ) from None
-    mean_error = entry.get("mean_error")
-    terms = {term: float(entry[term]) for term in EFFICIENCY_TERMS}
-    return Efficiency(
-        gpu_name, precision_name, **terms, mean_error=mean_error, source=entry["source"]
-    )
+    calibrated = precision_name in entries.get(gpu_name, ())
+    entry = dict(entries[gpu_name if calibrated else "default"][precision_name])
+    about = {
+        "num_rows": entry.pop("num_rows"),
+        "mean_error": entry.pop("mean_error"),
+        "p90_error": entry.pop("p90_error"),
+        "left_out_error": entry.pop("left_out_error", None),
+        "source": entry.pop("source"),
+    }
+    kind = "calibrated" if calibrated else "spec sheet"
+    return Efficiency(gpu_name, precision_name, kind, entry, **about)
+
+
+@cache
+def all_reduce(gpu_name: str, tp: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Log bytes and log seconds of all-reduces between `tp` GPUs (canonical name), ascending.
+
+    Measured calls of the largest group measured up to `tp`; without any, the latency of the GPU's
+    link and 2 (tp - 1) / tp times the bytes over its bandwidth.
+    """
+    measured = table("allreduce").get(gpu_name, {})
+    groups = [int(size) for size in measured if int(size) <= tp]
+    if groups:
+        entry = measured[str(max(groups))]
+        sizes, seconds = entry["bytes"], entry["seconds"]
+    else:
+        wire = link(gpu(gpu_name).gpu_link)
+        sizes = [float(4**k) for k in range(4, 4 + ALLREDUCE_POINTS)]
+        seconds = [wire.latency_s + 2 * (tp - 1) / tp * size / wire.bandwidth for size in sizes]
+    return tuple(map(math.log, sizes)), tuple(map(math.log, seconds))
 
 
 def names(file: str) -> Iterable[str]:

@@ -12,8 +12,9 @@ counts:
     attention          decodes: maximum of compute and KV reads; prompts: the same, on their own
     LM head            maximum of both, for sampled rows only
     activations        traffic between the kernels, per token
-    all-reduce         tensor parallelism: per call and per byte
-    launch             per layer
+    all-reduce         tensor parallelism: two calls a layer, each as long as measured calls of its
+                       size between these GPUs (log-log interpolation)
+    launch             per layer, and a constant per step
     host               what the CPU adds to a step
 
 GEMM efficiency grows with the tokens T of the step: mfu * T / (T + mfu_half_tokens). Units:
@@ -30,6 +31,7 @@ from sim.compiled import njit
 from sim.trace import STEP
 
 LINEAR, ROOFLINE = range(2)
+ALLREDUCE_POINTS = 12
 
 LATENCY = np.dtype(
     [
@@ -47,7 +49,8 @@ LATENCY = np.dtype(
         ("head_bytes", np.float64),
         ("kv_bytes_per_token", np.float64),
         ("activation_bytes_per_token", np.float64),
-        ("allreduce_bytes_per_token", np.float64),  # over the wire, all layers
+        ("message_bytes_per_token", np.float64),  # of one all-reduce
+        ("allreduce_calls", np.float64),  # a step, 0 on one GPU
         # hardware, and how much of it a kernel gets
         ("peak_flops", np.float64),  # of the GEMMs' precision
         ("attention_peak_flops", np.float64),  # attention and LM head: bf16
@@ -58,9 +61,11 @@ LATENCY = np.dtype(
         ("mbu_weights", np.float64),
         ("mbu_kv", np.float64),
         ("smooth_exponent", np.float64),  # infinity would be the plain maximum
-        ("link_bandwidth", np.float64),  # of an all-reduce, 1 where there is none
-        ("allreduce_s", np.float64),  # of all calls of a step, before any byte
+        ("allreduce_log_bytes", np.float64, (ALLREDUCE_POINTS,)),  # measured messages, ascending
+        ("allreduce_log_s", np.float64, (ALLREDUCE_POINTS,)),  # what one call of each takes
+        ("allreduce_scale", np.float64),
         ("launch_s", np.float64),  # of all layers
+        ("fixed_s", np.float64),  # of a step, whatever it holds
         ("host_s", np.float64),
     ],
     align=True,
@@ -125,11 +130,32 @@ def roofs(latency: Any, step: Any) -> tuple[float, ...]:
 
 
 @njit
+def all_reduce_seconds(latency: Any, num_tokens: float) -> float:
+    """Seconds of all all-reduces of a step, read off the measured calls; beyond the largest in
+    proportion to bytes, below the smallest as long as that."""
+    if latency.allreduce_calls == 0.0 or num_tokens == 0.0:
+        return 0.0
+    size = np.log(num_tokens * latency.message_bytes_per_token)
+    sizes, seconds = latency.allreduce_log_bytes, latency.allreduce_log_s
+    last = ALLREDUCE_POINTS - 1
+    if size >= sizes[last]:
+        value = seconds[last] + size - sizes[last]
+    elif size <= sizes[0]:
+        value = seconds[0]
+    else:
+        k = 1
+        while sizes[k] < size:
+            k += 1
+        share = (size - sizes[k - 1]) / (sizes[k] - sizes[k - 1])
+        value = seconds[k - 1] + share * (seconds[k] - seconds[k - 1])
+    return float(latency.allreduce_calls * latency.allreduce_scale * np.exp(value))
+
+
+@njit
 def terms(latency: Any, step: Any) -> tuple[float, ...]:
     """Seconds of a step by cause, in the order of TERMS; they add up to the step."""
     num_tokens = float(step.num_prefill_tokens) + float(step.num_decodes)
     gemm, weights, decode, decode_kv, prefill, prefill_kv, head, head_reads = roofs(latency, step)
-    wire = num_tokens * latency.allreduce_bytes_per_token / latency.link_bandwidth
     traffic = num_tokens * latency.activation_bytes_per_token
     busy = 1.0 if num_tokens > 0.0 else 0.0
     return (
@@ -137,9 +163,9 @@ def terms(latency: Any, step: Any) -> tuple[float, ...]:
         max(decode, decode_kv),
         max(prefill, prefill_kv),
         max(head, head_reads),
-        traffic / (latency.bandwidth * latency.mbu_weights),
-        wire + busy * latency.allreduce_s,
-        busy * latency.launch_s,
+        traffic / latency.bandwidth,
+        all_reduce_seconds(latency, num_tokens),
+        busy * (latency.launch_s + latency.fixed_s),
         latency.host_s,
     )
 
@@ -225,7 +251,7 @@ def unit_row() -> Any:
     row = np.zeros(1, LATENCY).view(np.recarray)[0]
     row.kind = ROOFLINE
     row.num_gpus = 1
-    for divisor in ("peak_flops", "attention_peak_flops", "bandwidth", "link_bandwidth"):
+    for divisor in ("peak_flops", "attention_peak_flops", "bandwidth"):
         row[divisor] = 1.0
     for share in ("mfu", "attention_mfu", "mbu_weights", "mbu_kv", "smooth_exponent"):
         row[share] = 1.0

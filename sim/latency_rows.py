@@ -1,13 +1,32 @@
 """From the catalogue to a row of sim.latency.LATENCY: the work and the hardware of one GPU of a
 replica."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from sim import catalog
 from sim.latency import unit_row
 
-__all__ = ["KV_ELEMENT_BYTES", "kv_element_bytes", "roofline", "set_work"]
+__all__ = [
+    "KV_ELEMENT_BYTES",
+    "activation_bytes",
+    "hardware_row",
+    "kv_element_bytes",
+    "roofline",
+    "set_efficiency",
+    "set_work",
+]
 
+DIRECT = (
+    "mfu",
+    "mfu_half_tokens",
+    "attention_mfu",
+    "mbu_weights",
+    "mbu_kv",
+    "smooth_exponent",
+    "fixed_s",
+    "allreduce_scale",
+)
 KV_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0}
 
 
@@ -30,8 +49,8 @@ def set_work(row: Any, model: catalog.Model, precision: str, tp: int, kv_bytes: 
     row.head_bytes = model.head_parameters * catalog.BF16_BYTES / tp
     row.kv_bytes_per_token = model.kv_bytes_per_token(tp, kv_bytes)
     if tp > 1:
-        message = model.hidden_size * catalog.BF16_BYTES
-        row.allreduce_bytes_per_token = 2 * model.num_layers * message * 2 * (tp - 1) / tp
+        row.message_bytes_per_token = model.hidden_size * catalog.BF16_BYTES
+        row.allreduce_calls = 2 * model.num_layers
 
 
 def activation_bytes(model: catalog.Model, tp: int) -> float:
@@ -42,27 +61,40 @@ def activation_bytes(model: catalog.Model, tp: int) -> float:
     return 2 * model.num_layers * layer * catalog.BF16_BYTES
 
 
-def roofline(
+def hardware_row(
     model: catalog.Model, gpu: catalog.Gpu, precision: str, tp: int, kv_cache_dtype: str
 ) -> Any:
-    """The roofline row of `model` on `tp` GPUs. ValueError where the GPU lacks the precision."""
-    known = catalog.efficiency(gpu.name, precision)
+    """Work and hardware of one GPU, without what kernels get of it. ValueError where the GPU lacks
+    the precision."""
+    if precision not in gpu.peak_flops:
+        known = ", ".join(gpu.peak_flops)
+        raise ValueError(f"{gpu.name} has no {precision} kernels; it has {known}")
     row = unit_row()
     set_work(row, model, precision, tp, kv_element_bytes(kv_cache_dtype))
     row.peak_flops = gpu.peak_flops[precision]
     row.attention_peak_flops = gpu.peak_flops["bf16"]
     row.bandwidth = gpu.bandwidth
-    row.mfu = known.mfu
-    row.mfu_half_tokens = known.mfu_half_tokens
-    row.attention_mfu = known.attention_mfu
-    row.mbu_weights = known.mbu_weights
-    row.mbu_kv = known.mbu_kv
-    row.smooth_exponent = known.smooth_exponent
-    row.activation_bytes_per_token = known.activation_passes * activation_bytes(model, tp)
-    row.launch_s = known.launch_s_per_layer * model.num_layers
-    row.host_s = known.host_s
     if tp > 1:
-        wire = catalog.link(gpu.gpu_link)
-        row.link_bandwidth = wire.bandwidth
-        row.allreduce_s = 2 * model.num_layers * wire.latency_s
+        row.allreduce_log_bytes, row.allreduce_log_s = catalog.all_reduce(gpu.name, tp)
+    return row
+
+
+def set_efficiency(
+    row: Any, constants: Mapping[str, float], activation_bytes: float, num_layers: int
+) -> None:
+    """Fill in what kernels get: the constants of catalog.Efficiency, by name."""
+    for name in DIRECT:
+        row[name] = constants[name]
+    row.activation_bytes_per_token = constants["activation_passes"] * activation_bytes
+    row.launch_s = constants["launch_s_per_layer"] * num_layers
+
+
+def roofline(
+    model: catalog.Model, gpu: catalog.Gpu, precision: str, tp: int, kv_cache_dtype: str
+) -> Any:
+    """The roofline row of `model` on `tp` GPUs. ValueError where the GPU lacks the precision."""
+    row = hardware_row(model, gpu, precision, tp, kv_cache_dtype)
+    known = catalog.efficiency(gpu.name, precision)
+    set_efficiency(row, known.constants, activation_bytes(model, tp), model.num_layers)
+    row.host_s = gpu.host_s
     return row

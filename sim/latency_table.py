@@ -137,17 +137,18 @@ def measured_ms(row: Row) -> float | None:
 
 
 def errors_by_group(compared: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A line a GPU and precision: rows, mean absolute error, 90th percentile, bias."""
-    groups: dict[tuple[str, str], list[float]] = {}
+    """A line a source, GPU and precision: rows, mean absolute error, 90th percentile, bias."""
+    groups: dict[tuple[str, str, str], list[float]] = {}
     for row in compared:
-        key = catalog.gpu(row["gpu"]).name, catalog.precision(row["precision"])
-        groups.setdefault(key, []).append(row["error"])
+        where = catalog.gpu(row["gpu"]).name, catalog.precision(row["precision"])
+        groups.setdefault((*where, row.get("source", "")), []).append(row["error"])
     lines = []
-    for (gpu, precision), values in sorted(groups.items()):
+    for (gpu, precision, source), values in sorted(groups.items()):
         errors = np.array(values)
+        origin = f" ({source})" if source else ""
         lines.append(
             f"{gpu} {precision}: {len(errors)} rows, mean absolute error "
             f"{np.abs(errors).mean():.1%}, p90 {np.quantile(np.abs(errors), 0.9):.1%}, "
-            f"bias {errors.mean():+.1%}"
+            f"bias {errors.mean():+.1%}{origin}"
         )
     return lines

@@ -192,13 +192,13 @@ def latency_row(replica: Replica, hardware: Hardware) -> tuple[Any, float | None
     assert model is not None
     assert gpu is not None
     try:
-        known = catalog.efficiency(gpu.name, hardware.precision)
+        row = latency_rows.roofline(
+            model, gpu, hardware.precision, hardware.tp, hardware.kv_cache_dtype
+        )
     except ValueError as error:
         raise SettingsError("precision", str(error)) from None
-    row = latency_rows.roofline(
-        model, gpu, hardware.precision, hardware.tp, hardware.kv_cache_dtype
-    )
-    return row, known.mean_error
+    known = catalog.efficiency(gpu.name, hardware.precision)
+    return row, known.left_out_error or known.mean_error
 
 
 def notes_of(replica: ResolvedReplica) -> list[str]:

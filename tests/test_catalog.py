@@ -1,5 +1,7 @@
 """Names, sources, and what follows from the shapes."""
 
+import re
+
 import pytest
 
 from sim import catalog
@@ -74,9 +76,15 @@ def test_no_name_or_alias_means_two_things() -> None:
 
 
 def test_parameters_are_those_published() -> None:
-    assert {name: catalog.model(name).parameters for name in catalog.model_names()} == (
-        PUBLISHED_PARAMETERS
-    )
+    for name, published in PUBLISHED_PARAMETERS.items():
+        assert catalog.model(name).parameters == published
+    for name in catalog.model_names():
+        model = catalog.model(name)
+        stated = re.search(r"([\d.]+) billion parameters", model.source)
+        if stated:
+            assert model.parameters / 1e9 == pytest.approx(float(stated[1]), rel=5e-3), name
+        else:
+            assert name in PUBLISHED_PARAMETERS
 
 
 def test_every_number_has_a_source() -> None:
@@ -133,4 +141,11 @@ def test_size_classes() -> None:
         "rtx_4090": False,
         "l40s": False,
         "b200_sxm": True,
+        "b300_sxm": True,
+        "gb200": True,
+        "gb300": True,
+        "rtx_pro_6000_server": True,
+        "l4": False,
+        "a10g": False,
+        "mi300x": True,
     }

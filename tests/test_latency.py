@@ -2,7 +2,6 @@
 
 import io
 import itertools
-import tomllib
 
 import numpy as np
 import pytest
@@ -66,8 +65,10 @@ def test_roofline_by_hand() -> None:
     row.attention_flop_per_pair, row.kv_bytes_per_token = 0.5, 4
     row.head_flop_per_row, row.head_bytes = 3, 1
     row.activation_bytes_per_token = 1
-    row.allreduce_bytes_per_token, row.link_bandwidth, row.allreduce_s = 6, 3, 0.125
-    row.launch_s, row.host_s, row.smooth_exponent = 0.25, 0.0625, 1
+    row.message_bytes_per_token, row.allreduce_calls, row.allreduce_scale = 6, 4, 0.5
+    row.allreduce_log_bytes = np.log([2.0**k for k in range(12)])
+    row.allreduce_log_s = np.log([2.0**k / 64 for k in range(12)])
+    row.launch_s, row.fixed_s, row.host_s, row.smooth_exponent = 0.25, 0.5, 0.0625, 1
     step = load(
         num_prefill_tokens=2,
         num_decodes=1,
@@ -95,9 +96,9 @@ def test_roofline_by_hand() -> None:
             "decode_attention": 5,
             "prefill_attention": 8,
             "lm_head": 1.2,
-            "activations": 3 / (5 * 0.4),
-            "all_reduce": 3 * 6 / 3 + 0.125,
-            "launch": 0.25,
+            "activations": 3 / 5,
+            "all_reduce": 4 * 0.5 * (3 * 6 / 64),
+            "launch": 0.25 + 0.5,
             "host": 0.0625,
         }
     )
@@ -154,7 +155,8 @@ def test_tensor_parallel_shares_work_and_keeps_at_least_one_kv_head() -> None:
     one, eight = (row_of("Llama-3.1-70B", "h100", tp=tp) for tp in (1, 8))
     assert eight.weight_bytes == one.weight_bytes / 8
     assert eight.kv_bytes_per_token == one.kv_bytes_per_token / 8
-    assert one.allreduce_s == 0 < eight.allreduce_s
+    assert one.allreduce_calls == 0
+    assert eight.allreduce_calls == 2 * 80
     assert catalog.model("Qwen2.5-7B").kv_heads_per_gpu(8) == 1
 
 
@@ -218,12 +220,15 @@ def test_latency_table_without_its_columns() -> None:
         predict_table(io.StringIO("gpu\nh100\n"), io.StringIO())
 
 
-def test_every_efficiency_is_a_share() -> None:
-    for gpu_name, by_precision in tomllib.loads(
-        (catalog.DATA / "efficiency.toml").read_text()
-    ).items():
-        for precision in by_precision:
-            known = catalog.efficiency(catalog.gpu(gpu_name).name, precision)
-            for share in (known.mfu, known.attention_mfu, known.mbu_weights, known.mbu_kv):
-                assert 0.2 < share <= 1
-            assert known.source
+def test_all_reduce_follows_the_measured_calls() -> None:
+    """Between two sizes in proportion (log-log), below the first as long, beyond the last by
+    bytes.
+    """
+    row = unit_row()
+    row.message_bytes_per_token, row.allreduce_calls, row.allreduce_scale = 1, 1, 1
+    row.allreduce_log_bytes = np.log([4.0**k for k in range(1, 13)])
+    row.allreduce_log_s = np.log([2.0**k for k in range(1, 13)])
+    for tokens, seconds in ((1, 2), (4, 2), (8, 8**0.5), (4**12, 4096), (4**13, 4 * 4096)):
+        assert breakdown(row, load(num_prefill_tokens=tokens)).seconds["all_reduce"] == (
+            pytest.approx(seconds)
+        )

@@ -166,7 +166,7 @@ def test_linear_toy_needs_neither_model_nor_gpu() -> None:
         (replica(gpu="h1000"), "unknown GPU 'h1000'; the nearest known: h100_sxm"),
         (replica(tp=8), "28 attention heads of Qwen2.5-7B cannot be divided by tp 8"),
         (replica(tp=3), "tp: found 3; allowed: 1, 2, 4 or 8"),
-        (replica(gpu="a100", precision="fp8"), "a100_sxm has no kernels for fp8"),
+        (replica(gpu="a100", precision="fp8"), "a100_sxm has no fp8 kernels; it has bf16"),
         (replica(kv_cache_dtype="int2"), "kv_cache_dtype: unknown precision 'int2'"),
         (replica(host_link="carrier pigeon"), "host_link: unknown link"),
         (replica(model=None), r"replicas\[0\].model is missing: a roofline needs it"),
