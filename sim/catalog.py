@@ -34,9 +34,20 @@ __all__ = [
 ]
 
 DATA = Path(__file__).parent / "data"
-WEIGHT_BYTES = {"bf16": 2.0, "fp8": 1.0}  # of a weight in a linear layer
+# Bytes of a weight in a linear layer. int4: weights only (AWQ, GPTQ), with a 16-bit scale and a
+# 4-bit zero point for each group of 128; computed in bf16.
+WEIGHT_BYTES = {"bf16": 2.0, "fp8": 1.0, "int4": 0.5 + 2.5 / 128}
+COMPUTED_IN = {"bf16": "bf16", "fp8": "fp8", "int4": "bf16"}
 BF16_BYTES = 2.0  # embeddings, LM head, norms and activations, whatever the precision
-PRECISION_ALIASES = {"fp16": "bf16", "bfloat16": "bf16", "float16": "bf16", "fp8_e4m3": "fp8"}
+PRECISION_ALIASES = {
+    "fp16": "bf16",
+    "bfloat16": "bf16",
+    "float16": "bf16",
+    "fp8_e4m3": "fp8",
+    "awq": "int4",
+    "gptq": "int4",
+    "w4a16": "int4",
+}
 
 
 @dataclass(frozen=True)
@@ -170,7 +181,7 @@ def match(name: str, table: dict[str, dict[str, Any]], what: str) -> str:
 
 
 def precision(name: str) -> str:
-    """bf16 or fp8; fp16 is read as bf16."""
+    """bf16, fp8 or int4; fp16 is read as bf16."""
     found = PRECISION_ALIASES.get(name.lower(), name.lower())
     if found not in WEIGHT_BYTES:
         known = ", ".join((*WEIGHT_BYTES, "fp16"))
@@ -238,8 +249,9 @@ def efficiency(gpu_name: str, precision_name: str) -> Efficiency:
     """What kernels get on this GPU (canonical name) at this precision; the mean of all calibrated
     GPUs where nobody measured it."""
     entries = table("efficiency")
-    calibrated = precision_name in entries.get(gpu_name, ())
-    entry = dict(entries[gpu_name if calibrated else "default"][precision_name])
+    computed_in = COMPUTED_IN[precision_name]
+    calibrated = computed_in in entries.get(gpu_name, ())
+    entry = dict(entries[gpu_name if calibrated else "default"][computed_in])
     about = {
         "num_rows": entry.pop("num_rows"),
         "mean_error": entry.pop("mean_error"),
@@ -247,7 +259,7 @@ def efficiency(gpu_name: str, precision_name: str) -> Efficiency:
         "left_out_error": entry.pop("left_out_error", None),
         "source": entry.pop("source"),
     }
-    kind = "calibrated" if calibrated else "spec sheet"
+    kind = "calibrated" if calibrated and computed_in == precision_name else "spec sheet"
     return Efficiency(gpu_name, precision_name, kind, entry, **about)
 
 

@@ -33,6 +33,9 @@ KV_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0}
 def kv_element_bytes(kv_cache_dtype: str) -> float:
     """Bytes of a number in the KV cache. `auto` is the model's own type, bf16, as in vLLM."""
     name = "bf16" if kv_cache_dtype == "auto" else catalog.precision(kv_cache_dtype)
+    if name not in KV_ELEMENT_BYTES:
+        known = ", ".join(KV_ELEMENT_BYTES)
+        raise ValueError(f"the KV cache holds no {name} numbers; known: auto, {known}")
     return KV_ELEMENT_BYTES[name]
 
 
@@ -66,12 +69,13 @@ def hardware_row(
 ) -> Any:
     """Work and hardware of one GPU, without what kernels get of it. ValueError where the GPU lacks
     the precision."""
-    if precision not in gpu.peak_flops:
+    computed_in = catalog.COMPUTED_IN[precision]
+    if computed_in not in gpu.peak_flops:
         known = ", ".join(gpu.peak_flops)
         raise ValueError(f"{gpu.name} has no {precision} kernels; it has {known}")
     row = unit_row()
     set_work(row, model, precision, tp, kv_element_bytes(kv_cache_dtype))
-    row.peak_flops = gpu.peak_flops[precision]
+    row.peak_flops = gpu.peak_flops[computed_in]
     row.attention_peak_flops = gpu.peak_flops["bf16"]
     row.bandwidth = gpu.bandwidth
     if tp > 1:

@@ -63,7 +63,7 @@ def test_unknown_names_list_the_nearest_three() -> None:
         catalog.gpu("a100_40gb")
     with pytest.raises(ValueError, match=r"unknown model .*Llama-3.1-8B"):
         catalog.model("Llama-3.1-9B")
-    with pytest.raises(ValueError, match="unknown precision 'int3'; known: bf16, fp8, fp16"):
+    with pytest.raises(ValueError, match="unknown precision 'int3'; known: bf16, fp8, int4, fp16"):
         catalog.precision("int3")
     assert catalog.precision("FP16") == "bf16"
 
