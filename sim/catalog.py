@@ -5,6 +5,7 @@ and -Instruct; an unknown name is a ValueError that lists the nearest three. Uni
 """
 
 import difflib
+import json
 import math
 import tomllib
 from collections.abc import Iterable
@@ -29,6 +30,7 @@ __all__ = [
     "link_names",
     "match",
     "model",
+    "model_from_config",
     "model_names",
     "precision",
 ]
@@ -233,6 +235,68 @@ def model(name: str) -> Model:
     key = match(name, entries, "model")
     shape = {field: value for field, value in entries[key].items() if field != "aliases"}
     return Model(name=key, **shape)
+
+
+# The field of a Hugging Face config.json that holds each number of a model.
+CONFIG_KEYS = {
+    "num_layers": "num_hidden_layers",
+    "hidden_size": "hidden_size",
+    "num_heads": "num_attention_heads",
+    "intermediate_size": "intermediate_size",
+    "vocab_size": "vocab_size",
+    "max_model_len": "max_position_embeddings",
+}
+DENSE = {"llama": False, "mistral": False, "qwen2": True, "qwen3": False}  # QKV biases by default
+
+
+def model_from_config(text: str, name: str = "pasted config.json") -> Model:
+    """A dense decoder from the text of its config.json (`transformers` keys). ValueError in words
+    for anything else: no JSON, a key missing or not a positive whole number, experts, another
+    family."""
+    try:
+        config = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"config.json: no JSON (line {error.lineno}: {error.msg})") from None
+    if not isinstance(config, dict):
+        raise ValueError(f"config.json: must be an object, found {type(config).__name__}")
+    family = config.get("model_type")
+    experts = [key for key in config if "expert" in key]
+    if experts:
+        raise ValueError(f"config.json: {experts[0]} says mixture of experts; only dense decoders")
+    if family not in DENSE:
+        known = ", ".join(DENSE)
+        raise ValueError(f"config.json: model_type is {family!r}; read so far: {known}")
+    numbers_ = {field: positive(config, key) for field, key in CONFIG_KEYS.items()}
+    heads = numbers_["num_heads"]
+    if "head_dim" in config and config["head_dim"] is not None:
+        head_dim = positive(config, "head_dim")
+    else:
+        head_dim = numbers_["hidden_size"] // heads
+    kv_heads = heads
+    if config.get("num_key_value_heads") is not None:
+        kv_heads = positive(config, "num_key_value_heads")
+    if heads % kv_heads:
+        raise ValueError(
+            f"config.json: {heads} attention heads cannot share {kv_heads} KV heads evenly"
+        )
+    return Model(
+        name=name,
+        num_kv_heads=kv_heads,
+        head_dim=head_dim,
+        tied_embeddings=bool(config.get("tie_word_embeddings", False)),
+        qkv_bias=bool(config.get("attention_bias", DENSE[family])),
+        qk_norm=family == "qwen3",
+        source="a config.json pasted by the reader",
+        **numbers_,
+    )
+
+
+def positive(config: dict[str, Any], key: str) -> int:
+    """A positive whole number of a config.json, at most ten million."""
+    value = config.get(key)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= 10_000_000:
+        raise ValueError(f"config.json: {key} must be a positive whole number, found {value!r}")
+    return value
 
 
 @cache
