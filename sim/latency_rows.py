@@ -6,7 +6,7 @@ from typing import Any
 from sim import catalog
 from sim.latency import unit_row
 
-__all__ = ["KV_ELEMENT_BYTES", "kv_element_bytes", "roofline", "set_work"]
+__all__ = ["KV_ELEMENT_BYTES", "kv_element_bytes", "roofline", "set_swap", "set_work"]
 
 KV_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0}
 
@@ -32,6 +32,14 @@ def set_work(row: Any, model: catalog.Model, precision: str, tp: int, kv_bytes: 
     if tp > 1:
         message = model.hidden_size * catalog.BF16_BYTES
         row.allreduce_bytes_per_token = 2 * model.num_layers * message * 2 * (tp - 1) / tp
+
+
+def set_swap(row: Any, block_bytes: float, host_link: catalog.Link) -> None:
+    """Fill in what a swapped KV block costs: its bytes on one GPU, which has a host link of its
+    own."""
+    row.swap_block_bytes = block_bytes
+    row.host_bandwidth = host_link.bandwidth
+    row.host_link_s = host_link.latency_s
 
 
 def activation_bytes(model: catalog.Model, tp: int) -> float:

@@ -68,6 +68,7 @@ def test_roofline_by_hand() -> None:
     row.activation_bytes_per_token = 1
     row.allreduce_bytes_per_token, row.link_bandwidth, row.allreduce_s = 6, 3, 0.125
     row.launch_s, row.host_s, row.smooth_exponent = 0.25, 0.0625, 1
+    row.swap_block_bytes, row.host_bandwidth, row.host_link_s = 6, 2, 0.5
     step = load(
         num_prefill_tokens=2,
         num_decodes=1,
@@ -75,6 +76,8 @@ def test_roofline_by_hand() -> None:
         decode_context=5,
         prefill_context=3,
         prefill_pairs=40,
+        swapped_out_blocks=1,
+        swapped_in_blocks=2,
     )
     parts = breakdown(row, step)
     assert parts.roofs == pytest.approx(
@@ -99,6 +102,7 @@ def test_roofline_by_hand() -> None:
             "all_reduce": 3 * 6 / 3 + 0.125,
             "launch": 0.25,
             "host": 0.0625,
+            "swap": 3 * 6 / 2 + 2 * 0.5,
         }
     )
     assert parts.total_s == pytest.approx(sum(parts.seconds.values()))
