@@ -16,10 +16,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from sim import engine
 from sim.content import private_content
-from sim.knobs import VllmV1
+from sim.knobs import Knobs
 from sim.latency import LATENCY, linear
 from sim.policies import POLICIES
 from sim.requests import Table, empty_requests
@@ -28,7 +29,58 @@ from sim.trace import Trace
 
 RUNS = 5
 BLOCK_SIZE, MAX_NUM_SEQS, BUDGET = 16, 256, 8192
-ENOUGH_BLOCKS = MAX_NUM_SEQS * (900 + 300) // BLOCK_SIZE  # the longest request in every slot
+LONGEST = 900 + 300
+ENOUGH_TOKENS = MAX_NUM_SEQS * LONGEST  # the longest request in every slot
+
+
+# Equal servers of each engine: `tokens` tokens of KV, 256 requests at once, 8192 tokens a step.
+KNOBS: dict[str, Callable[[int, bool], dict[str, Any]]] = {
+    "vllm_v1": lambda tokens, caching: {
+        "max_num_batched_tokens": BUDGET,
+        "max_num_seqs": MAX_NUM_SEQS,
+        "max_model_len": 8192,
+        "block_size": BLOCK_SIZE,
+        "num_gpu_blocks": tokens // BLOCK_SIZE + 1,
+        "enable_prefix_caching": caching,
+    },
+    "vllm_v0": lambda tokens, caching: {
+        "max_num_batched_tokens": BUDGET,
+        "max_num_seqs": MAX_NUM_SEQS,
+        "max_model_len": 8192,
+        "block_size": BLOCK_SIZE,
+        "num_gpu_blocks": tokens // BLOCK_SIZE,
+    },
+    "sarathi": lambda tokens, caching: {
+        "chunk_size": BUDGET,
+        "max_num_seqs": MAX_NUM_SEQS,
+        "max_model_len": 8192,
+        "block_size": BLOCK_SIZE,
+        "num_gpu_blocks": tokens // BLOCK_SIZE,
+    },
+    "orca": lambda tokens, caching: {
+        "max_num_seqs": MAX_NUM_SEQS,
+        "max_model_len": LONGEST,
+        "num_gpu_blocks": tokens // BLOCK_SIZE,
+    },
+    "static": lambda tokens, caching: {"max_batch_size": MAX_NUM_SEQS, "kv_tokens": tokens},
+    "tensorrt_llm": lambda tokens, caching: {
+        "enable_chunked_prefill": True,
+        "max_num_tokens": BUDGET,
+        "max_batch_size": MAX_NUM_SEQS,
+        "max_seq_len": 8192,
+        "tokens_per_block": BLOCK_SIZE,
+        "num_blocks": tokens // BLOCK_SIZE,
+        "enable_block_reuse": caching,
+    },
+    "sglang": lambda tokens, caching: {
+        "chunked_prefill_size": BUDGET,
+        "max_running_requests": MAX_NUM_SEQS,
+        "context_length": 8192,
+        "max_total_tokens": tokens,
+        "disable_radix_cache": not caching,
+    },
+}
+CACHING = ("vllm_v1", "tensorrt_llm", "sglang")  # engines with a prefix cache here
 
 
 @dataclass(frozen=True)
@@ -61,25 +113,19 @@ def request_table(n: int) -> tuple[Table, Table]:
     return table, runs
 
 
-def steady_peak(prefix_caching: bool) -> int:
-    """The most KV blocks that `steady` ever holds at once, with room for all."""
+def steady_peak(name: str, prefix_caching: bool) -> int:
+    """The most tokens of KV that `steady` ever holds at once, with room for all."""
     table, runs = request_table(2_000)
-    policy = policy_rows(ENOUGH_BLOCKS, prefix_caching)
-    return engine.run(table, runs, policy, latency_rows(), record_items=False).peak_kv_blocks
+    policy = policy_rows(ENOUGH_TOKENS, prefix_caching, name)
+    trace = engine.run(table, runs, policy, latency_rows(), record_items=False)
+    return trace.peak_kv_blocks * trace.block_size
 
 
-def policy_rows(num_blocks: int, prefix_caching: bool) -> Table:
-    knobs = VllmV1(
-        engine="vllm_v1",
-        max_num_batched_tokens=BUDGET,
-        max_num_seqs=MAX_NUM_SEQS,
-        max_model_len=8192,
-        block_size=BLOCK_SIZE,
-        num_gpu_blocks=num_blocks + 1,
-        enable_prefix_caching=prefix_caching,
-    )
+def policy_rows(tokens: int, prefix_caching: bool, name: str = "vllm_v1") -> Table:
+    """The policy of the engine of that name, with `tokens` tokens of KV."""
+    knobs = {"engine": name} | KNOBS[name](tokens, prefix_caching)
     rows: Table = records(1, POLICY)
-    rows[0] = knobs.row()
+    rows[0] = TypeAdapter(Knobs).validate_python(knobs).row()
     return rows
 
 
@@ -101,13 +147,13 @@ def seconds_of(run: Callable[[], Any], runs: int) -> float:
     return statistics.median(times)
 
 
-def measure(workload: Load, prefix_caching: bool, threads: int) -> dict[str, Any]:
+def measure(workload: Load, name: str, prefix_caching: bool, threads: int) -> dict[str, Any]:
     """One row of the table: the same run on each of `threads` threads at once."""
     table, runs = request_table(workload.requests)
-    blocks = ENOUGH_BLOCKS
+    tokens = ENOUGH_TOKENS
     if workload.kv_fraction < 1:
-        blocks = int(steady_peak(prefix_caching) * workload.kv_fraction)
-    policy, latency = policy_rows(blocks, prefix_caching), latency_rows()
+        tokens = int(steady_peak(name, prefix_caching) * workload.kv_fraction)
+    policy, latency = policy_rows(tokens, prefix_caching, name), latency_rows()
     last: list[Trace] = []
 
     def run() -> None:
@@ -130,10 +176,11 @@ def measure(workload: Load, prefix_caching: bool, threads: int) -> dict[str, Any
     trace = last[0]
     if trace.status != "finished":
         raise RuntimeError(f"{workload.name} ended {trace.status}: {trace.reason}")
-    request_tokens = int(trace.steps.num_decodes.sum() + trace.steps.num_chunks.sum())
+    steps = trace.steps
+    request_tokens = int((steps.num_decodes + steps.num_chunks - steps.num_padding_rows).sum())
     return {
         "workload": workload.name,
-        "policy": POLICIES[policy[0].engine],
+        "policy": name,
         "prefix_caching": prefix_caching,
         "threads": threads,
         "requests": workload.requests,
@@ -151,7 +198,7 @@ STARTED = """
 import time; begin = time.perf_counter()
 from sim import bench, engine
 table, runs = bench.request_table(10)
-engine.run(table, runs, bench.policy_rows(1000, True), bench.latency_rows())
+engine.run(table, runs, bench.policy_rows(16_000, True), bench.latency_rows())
 print(time.perf_counter() - begin)
 """
 
@@ -179,7 +226,7 @@ def start_seconds() -> tuple[float, float]:
 
 COLUMNS: tuple[tuple[str, int, Callable[[dict[str, Any]], str]], ...] = (
     ("workload", 9, lambda row: row["workload"]),
-    ("policy", 9, lambda row: row["policy"]),
+    ("policy", 14, lambda row: row["policy"]),
     ("caching", 9, lambda row: "on" if row["prefix_caching"] else "off"),
     ("threads", 9, lambda row: str(row["threads"])),
     ("requests", 11, lambda row: f"{row['requests']:,}"),
@@ -199,9 +246,10 @@ def run(echo: Callable[[str], None]) -> None:
     echo("".join(f"{title:>{width}}" for title, width, _ in COLUMNS))
     rows = []
     for workload in WORKLOADS:
-        for prefix_caching in (True, False):
-            for count in sorted({1, threads} if workload.runs > 1 else {1}):
-                rows.append(measure(workload, prefix_caching, count))
-                echo("".join(f"{shown(rows[-1]):>{width}}" for _, width, shown in COLUMNS))
+        for name in POLICIES:
+            for prefix_caching in (True, False) if name in CACHING else (False,):
+                for count in sorted({1, threads} if workload.runs > 1 else {1}):
+                    rows.append(measure(workload, name, prefix_caching, count))
+                    echo("".join(f"{shown(rows[-1]):>{width}}" for _, width, shown in COLUMNS))
     echo(f"cold start (compiling) {cold:.1f} s, warm start {warm:.2f} s")
     echo(json.dumps({"rows": rows, "cold_start_s": cold, "warm_start_s": warm}))

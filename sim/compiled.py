@@ -65,6 +65,11 @@ OPTIONS: Any = {
 
 njit = numba.njit(**OPTIONS)
 
+# For kernels that only kernels call: what unpacks the state for Python takes a third of the time to
+# compile. Python cannot call it.
+INNER: Any = {"no_cpython_wrapper": True}
+njit_inner = numba.njit(**OPTIONS, **INNER)
+
 # For a small function on a hot path, called by kernels only: the state is a tuple of many arrays,
 # and handing it over costs more than a short body does. Python cannot call it.
 INLINE: Any = {"forceinline": True, "no_cpython_wrapper": True}

@@ -13,8 +13,9 @@ import numpy as np
 
 from sim import kv_cache as kv
 from sim import moves, policies, queues, reasons
-from sim.compiled import njit
+from sim.compiled import njit, njit_inner
 from sim.latency import step_seconds
+from sim.load import measure_load
 from sim.requests import Table
 from sim.state import State, events_per_step, new_state, records, uninitialised
 from sim.trace import Trace
@@ -61,14 +62,14 @@ class World(NamedTuple):
 # --- timers --------------------------------------------------------------------------------------
 
 
-@njit
+@njit_inner
 def _earlier(one, other) -> bool:
     if one.time_s != other.time_s:
         return one.time_s < other.time_s
     return one.request < other.request
 
 
-@njit
+@njit_inner
 def set_timer(world: World, time_s: float, r: int, kind: int) -> None:
     timers, clock = world.timers, world.clock[0]
     place = clock.num_timers
@@ -79,14 +80,14 @@ def set_timer(world: World, time_s: float, r: int, kind: int) -> None:
         place = (place - 1) // 2
 
 
-@njit
+@njit_inner
 def _swap(timers, a: int, b: int) -> None:
     time_s, r, kind = timers[a].time_s, timers[a].request, timers[a].kind
     timers[a] = timers[b]
     timers[b].time_s, timers[b].request, timers[b].kind = time_s, r, kind
 
 
-@njit
+@njit_inner
 def drop_first_timer(world: World) -> None:
     timers, clock = world.timers, world.clock[0]
     clock.num_timers -= 1
@@ -106,7 +107,7 @@ def drop_first_timer(world: World) -> None:
 # --- arrivals ------------------------------------------------------------------------------------
 
 
-@njit
+@njit_inner
 def next_happening(state: State, world: World) -> float:
     """Time of the next arrival or abort; inf when nothing is to come."""
     clock = world.clock[0]
@@ -118,7 +119,7 @@ def next_happening(state: State, world: World) -> float:
     return soonest
 
 
-@njit
+@njit_inner
 def deliver(state: State, world: World, replica: int, now_s: float) -> None:
     """Let everything happen that is due by `now_s`: arrivals in order of time, aborts."""
     clock = world.clock[0]
@@ -141,16 +142,12 @@ def deliver(state: State, world: World, replica: int, now_s: float) -> None:
             release_next(state, world, r, now_s)
 
 
-@njit
+@njit_inner
 def arrive(state: State, world: World, replica: int, r: int) -> None:
-    """The front end takes a request, or refuses one that can never run, as vLLM's does."""
-    request, policy = state.requests[r], state.policy[replica]
-    usable = policy.num_gpu_blocks - 1
-    if request.prompt_len >= policy.max_model_len:
-        request.rejection = reasons.REJECT_MODEL_LEN
-    elif kv.blocks_for(request.prompt_len, policy.block_size) > usable:
-        request.rejection = reasons.REJECT_KV_POOL
-    else:
+    """The front end takes a request, or refuses one that can never run, as the engine's does."""
+    request = state.requests[r]
+    request.rejection = refusal(state, replica, r)
+    if request.rejection == reasons.NOT_REJECTED:
         moves.add(state, replica, r)
         if request.abort_after_s < np.inf:
             set_timer(world, request.arrival_s + request.abort_after_s, r, ABORT_TIMER)
@@ -160,7 +157,26 @@ def arrive(state: State, world: World, replica: int, r: int) -> None:
     release_next(state, world, r, request.arrival_s)
 
 
-@njit
+@njit_inner
+def refusal(state: State, replica: int, r: int) -> int:
+    """Why `r` can never run, NOT_REJECTED if it can. Limits of 0 are off."""
+    request, policy = state.requests[r], state.policy[replica]
+    usable = policy.num_gpu_blocks - 1
+    if policy.watermark_always:
+        usable -= policy.watermark_blocks
+    most_outputs = min(request.max_tokens, policy.max_model_len - request.prompt_len)
+    if request.prompt_len >= policy.max_model_len:
+        return reasons.REJECT_MODEL_LEN
+    if 0 < policy.max_prompt_len < request.prompt_len:
+        return reasons.REJECT_TOKEN_BUDGET
+    if kv.blocks_for(request.prompt_len, policy.block_size) > usable:
+        return reasons.REJECT_KV_POOL
+    if 0 < policy.max_request_len < request.prompt_len + most_outputs:
+        return reasons.REJECT_REQUEST_KV
+    return reasons.NOT_REJECTED
+
+
+@njit_inner
 def release_next(state: State, world: World, r: int, now_s: float) -> None:
     """In a closed loop the user whose request `r` ended thinks, then sends the next one."""
     if state.requests[r].loop < 0:
@@ -175,33 +191,7 @@ def release_next(state: State, world: World, r: int, now_s: float) -> None:
 # --- the loop ------------------------------------------------------------------------------------
 
 
-@njit
-def measure_load(state: State, replica: int, step) -> None:
-    """Fill in what a latency model reads: a decode is one token of a request that has emitted
-    before.
-    """
-    prefill_tokens = decodes = chunks = sampled = 0
-    decode_context = prefill_context = 0
-    pairs = 0.0
-    for i in range(state.counters[replica].num_planned):
-        item = state.plan[replica, i]
-        n, start = item.num_tokens, item.num_computed
-        sampled += n == item.num_needed
-        if item.num_needed == 1 and state.requests[item.request].num_outputs > 0:
-            decodes += 1
-            decode_context += start + 1
-        else:
-            chunks += 1
-            prefill_tokens += n
-            prefill_context += start + n
-            pairs += n * (start + 0.5 * n)
-    step.num_prefill_tokens, step.num_decodes = prefill_tokens, decodes
-    step.num_chunks, step.num_sampled = chunks, sampled
-    step.decode_context, step.prefill_context = decode_context, prefill_context
-    step.prefill_pairs = pairs
-
-
-@njit
+@njit_inner
 def open_step(state: State, replica: int, first_event: int) -> None:
     """Write the row of the step just planned, all but its duration."""
     counters, log, policy = state.counters[replica], state.log[0], state.policy[replica]
@@ -210,14 +200,15 @@ def open_step(state: State, replica: int, first_event: int) -> None:
     step.first_item, step.num_items = log.num_items, counters.num_planned
     step.first_event, step.num_events = first_event, log.num_events - first_event
     step.stop_reason, step.num_preempted = counters.stop_reason, counters.num_preempted
-    step.num_running, step.num_waiting = counters.num_running, counters.num_waiting
+    step.num_running = counters.num_running
+    step.num_waiting = counters.num_waiting + counters.num_swapped
     step.kv_blocks = policy.num_gpu_blocks - 1 - counters.num_free_blocks
     step.num_regular_gaps = 0
     counters.peak_kv_blocks = max(counters.peak_kv_blocks, step.kv_blocks)
     measure_load(state, replica, step)
 
 
-@njit
+@njit_inner
 def execute(state: State, world: World, replica: int) -> None:
     """Run the planned step: it takes as long as the latency model says, then its tokens count."""
     counters, log = state.counters[replica], state.log[0]
@@ -235,7 +226,7 @@ def execute(state: State, world: World, replica: int) -> None:
         release_next(state, world, state.ended[replica, i], counters.now_s)
 
 
-@njit
+@njit_inner
 def has_room(state: State, world: World) -> bool:
     """Whether the records of one more step, and of everybody who may abort before it, fit."""
     log, most = state.log[0], state.plan.shape[1]
@@ -245,6 +236,17 @@ def has_room(state: State, world: World) -> bool:
         and log.num_events + 4 * most + 16 + world.clock[0].num_timers < len(state.events)
         and (not world.clock[0].record_items or log.num_items + most < len(state.items))
     )
+
+
+@njit_inner
+def stuck_request(state: State, replica: int) -> int:
+    """Whom a run that cannot move hangs on: who is next to get KV, else the first to run."""
+    counters = state.counters[replica]
+    if counters.num_swapped > 0:
+        return state.swapped[replica, counters.num_swapped - 1]
+    if counters.num_waiting > 0:
+        return queues.head(state, replica)
+    return state.running[replica, 0]
 
 
 @njit
@@ -259,7 +261,7 @@ def run_slice(state: State, world: World, max_steps: int) -> int:
             return NO_ROOM
         deliver(state, world, replica, counters.now_s)
         soonest = next_happening(state, world)
-        if counters.num_running + counters.num_waiting == 0:
+        if counters.num_running + counters.num_waiting + counters.num_swapped == 0:
             if soonest == np.inf:
                 return ALL_DONE
             counters.now_s = max(soonest, counters.now_s)
@@ -271,16 +273,14 @@ def run_slice(state: State, world: World, max_steps: int) -> int:
 
         before = log.num_events
         policies.schedule(state, replica)
-        if counters.num_planned == 0 and counters.num_preempted == 0:
+        if counters.num_planned + counters.num_preempted + counters.num_ended == 0:
             if soonest < np.inf:
                 log.num_events = before
                 counters.now_s = max(soonest, counters.now_s)
                 continue
             open_step(state, replica, first_event)
             log.num_steps += 1
-            clock.stuck_request = state.running[replica, 0]
-            if counters.num_waiting > 0:
-                clock.stuck_request = queues.head(state, replica)
+            clock.stuck_request = stuck_request(state, replica)
             return STALLED
         open_step(state, replica, first_event)
         execute(state, world, replica)

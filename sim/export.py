@@ -12,11 +12,20 @@ from typing import Any, TextIO
 import numpy as np
 
 from sim import metrics, reasons
+from sim.knobs import Sglang, TensorRtLlm, VllmV0, VllmV1
 from sim.latency import LINEAR, TERMS, terms
-from sim.scenario import Resolved
+from sim.scenario import Resolved, free_fraction
 from sim.trace import Trace
 
-__all__ = ["request_rows", "step_rows", "vllm_serve_flags", "write_csv", "write_trace"]
+__all__ = [
+    "request_rows",
+    "sglang_server_flags",
+    "step_rows",
+    "trtllm_serve_files",
+    "vllm_serve_flags",
+    "write_csv",
+    "write_trace",
+]
 
 STEP_COLUMNS = (
     "step",
@@ -30,9 +39,12 @@ STEP_COLUMNS = (
     "budget_tokens",
     "unused_budget_tokens",
     "stop_reason",
+    "padding_tokens",
     "running_requests",
     "waiting_requests",
     "preempted_requests",
+    "swapped_out_blocks",
+    "swapped_in_blocks",
     "kv_blocks",
     "kv_fraction",
 )
@@ -83,13 +95,16 @@ def step_rows(trace: Trace, resolved: Resolved) -> Iterator[Row]:
             int(step.num_prefill_tokens),
             int(step.num_decodes),
             int(step.num_chunks),
-            int(step.num_sampled),
-            budgets[k],
-            budgets[k] - tokens,
+            int(step.num_sampled) - int(step.num_padding_rows),
+            budgets[k] or None,
+            budgets[k] - tokens if budgets[k] else None,
             reasons.STOP_REASONS[step.stop_reason],
+            int(step.num_padding_tokens),
             int(step.num_running),
             int(step.num_waiting),
             int(step.num_preempted),
+            int(step.swapped_out_blocks),
+            int(step.swapped_in_blocks),
             int(step.kv_blocks),
             int(step.kv_blocks) / blocks[k],
         )
@@ -191,10 +206,12 @@ def write_trace(
 
 def vllm_serve_flags(resolved: Resolved) -> str:
     """The command that starts this server, derived values written out but for the KV pool, which
-    the server measures itself. ValueError where the scenario names no model."""
+    the server measures itself. ValueError where the scenario names no model, or not vLLM."""
     replica = resolved.replicas[0]
     if replica.model is None:
         raise ValueError("the scenario names no model, so there is nothing to serve")
+    if not isinstance(replica.knobs, VllmV0 | VllmV1):
+        raise ValueError(f"vllm serve does not start a server of {replica.knobs.engine}")
     asked = replica.replica
     blocks = None if "num_gpu_blocks" in replica.derived else replica.num_gpu_blocks
     flags = [
@@ -207,4 +224,55 @@ def vllm_serve_flags(resolved: Resolved) -> str:
     if replica.precision == "fp8":
         flags.append("--quantization fp8")
     name = shlex.quote(asked.model or replica.model.name)
-    return " \\\n    ".join([f"vllm serve {name}", *flags])
+    return " \\\n    ".join([f"{replica.knobs.server} {name}", *flags])
+
+
+def trtllm_serve_files(resolved: Resolved) -> tuple[str, str]:
+    """(the command that starts this server, the content of its extra_llm_api_options.yaml); the
+    server measures the KV pool itself where it was left open. ValueError where the scenario names
+    no model, or not TensorRT-LLM."""
+    replica = resolved.replicas[0]
+    if replica.model is None:
+        raise ValueError("the scenario names no model, so there is nothing to serve")
+    if not isinstance(replica.knobs, TensorRtLlm):
+        raise ValueError(f"trtllm-serve does not start a server of {replica.knobs.engine}")
+    asked = replica.replica
+    knobs = replica.knobs
+    if "num_blocks" in replica.derived:
+        knobs = knobs.model_copy(update={"num_blocks": None})
+    flags = [
+        f"--tp_size {asked.tp}",
+        *knobs.serve_flags(),
+        "--extra_llm_api_options extra_llm_api_options.yaml",
+    ]
+    options = knobs.serve_yaml(free_gpu_memory_fraction=free_fraction(asked) or 1.0)
+    if asked.kv_cache_dtype != "auto":
+        options += f"  dtype: {asked.kv_cache_dtype}\n"
+    name = shlex.quote(asked.model or replica.model.name)
+    return " \\\n    ".join([f"{knobs.server} {name}", *flags]), options
+
+
+def sglang_server_flags(resolved: Resolved) -> str:
+    """The command that starts this server, with the overlap schedule off as in the rule simulated.
+    ValueError where the scenario names no model, or not SGLang."""
+    replica = resolved.replicas[0]
+    if replica.model is None:
+        raise ValueError("the scenario names no model, so there is nothing to serve")
+    if not isinstance(replica.knobs, Sglang):
+        raise ValueError(f"sglang does not start a server of {replica.knobs.engine}")
+    asked = replica.replica
+    knobs = replica.knobs
+    if "max_total_tokens" in replica.derived:
+        knobs = knobs.model_copy(update={"max_total_tokens": None})
+    flags = [
+        f"--tp-size {asked.tp}",
+        f"--mem-fraction-static {asked.gpu_memory_utilization:g}",
+        *knobs.serve_flags(),
+        "--disable-overlap-schedule",
+    ]
+    if asked.kv_cache_dtype != "auto":
+        flags.append("--kv-cache-dtype fp8_e4m3")
+    if replica.precision == "fp8":
+        flags.append("--quantization fp8")
+    name = shlex.quote(asked.model or replica.model.name)
+    return " \\\n    ".join([f"{knobs.server} {name}", *flags])

@@ -10,6 +10,7 @@ from sim.state import State
 def check_integrity(state: State, replica: int = 0) -> None:
     """Raise AssertionError, with what is wrong, if the replica's state contradicts itself."""
     check_lists(state, replica)
+    check_swapped(state, replica)
     check_blocks(state, replica)
     check_prefix_cache(state, replica)
 
@@ -59,12 +60,36 @@ def check_lists(state: State, replica: int) -> None:
     assert len(waiting) == counters.num_waiting, "the waiting queue lost count"
     if waiting:
         assert queues.head(state, replica) == waiting[0], "the wrong request is at the head"
+    if state.policy[replica].requeue == queues.TO_ARRIVAL_PLACE:
+        order = requests.arrival_order[waiting].tolist()
+        assert order == sorted(order), "somebody waits out of order of arrival"
     here = requests.replica == replica
     expected = np.flatnonzero(here & (requests.status == reasons.RUNNING))
-    assert sorted(running) == expected.tolist(), "running list and statuses differ"
+    live = [r for r in running if requests[r].status == reasons.RUNNING]
+    assert sorted(live) == expected.tolist(), "running list and statuses differ"
+    if state.policy[replica].hold_finished:
+        assert live or not running, "a batch outlived its last member"
+    else:
+        assert live == running, "somebody runs who has ended"
     slots = [int(requests[r].slot) for r in running]
     unused = [int(slot) for slot in state.free_slots[replica, : counters.num_free_slots]]
     assert sorted(slots + unused) == list(range(state.policy[replica].max_num_seqs)), "slots leak"
+
+
+def check_swapped(state: State, replica: int) -> None:
+    """The swapped hold host memory, no blocks, and stand with the first to have arrived on top."""
+    counters, requests = state.counters[replica], state.requests
+    swapped = [int(r) for r in state.swapped[replica, : counters.num_swapped]]
+    here = requests.replica == replica
+    expected = np.flatnonzero(here & (requests.status == reasons.SWAPPED))
+    assert sorted(swapped) == expected.tolist(), "swapped list and statuses differ"
+    assert counters.num_running + len(swapped) <= state.policy[replica].max_num_seqs
+    order = [int(requests[r].arrival_order) for r in swapped]
+    assert order == sorted(order, reverse=True), "who was swapped out later arrived later"
+    held = sum(int(requests[r].num_host_blocks) for r in swapped)
+    total = int(state.policy[replica].num_host_blocks)
+    assert counters.num_free_host_blocks == total - held >= 0, "host blocks leak"
+    assert all(requests[r].slot < 0 for r in swapped), "a swapped request holds a slot"
 
 
 def check_blocks(state: State, replica: int) -> None:

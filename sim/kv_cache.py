@@ -8,13 +8,17 @@ compares contents too, so that a collision of hashes changes nothing.
  Source: `vllm/v1/core/block_pool.py`, `kv_cache_utils.py`, `single_type_kv_cache_manager.py`,
 0.26.0. Not modelled: sliding windows, several cache groups, connectors."""
 
-from sim.compiled import njit, njit_inline
+import numpy as np
+
+from sim.compiled import njit, njit_inline, njit_inner
 from sim.state import State
 
 HASH_BITS = (1 << 31) - 1
 HASH_FACTOR = 0x5BD1E995
 SECOND_FACTOR = 0x27D4EB2F
 CHAIN_START = 0x2545F491
+
+NO_HITS = np.int64(0)  # typed: a plain 0 would compile what it is handed to once more
 
 
 @njit_inline
@@ -41,19 +45,6 @@ def _insert_after(blocks, block: int, before: int) -> None:
     blocks[after].previous_free = block
 
 
-@njit_inline
-def _take_free_block(state: State, replica: int) -> int:
-    """The head of the free list; what the prefix cache knew of it is forgotten."""
-    blocks = state.blocks[replica]
-    block = blocks[0].next_free
-    _unlink(blocks, block)
-    if blocks[block].hash >= 0:
-        _forget(state, replica, block)
-    blocks[block].references = 1
-    state.counters[replica].num_free_blocks -= 1
-    return block
-
-
 # --- growing and releasing -----------------------------------------------------------------------
 
 
@@ -61,22 +52,30 @@ def _take_free_block(state: State, replica: int) -> int:
 def grow(state: State, replica: int, r: int, tokens: int) -> bool:
     """Give running request `r` the blocks for `tokens` tokens in all; False (and nothing done) if
     short.
-    """
+
+    They are the head of the free list; what the prefix cache knew of them is forgotten."""
     request, counters = state.requests[r], state.counters[replica]
-    block_size = state.policy[replica].block_size
-    missing = blocks_for(tokens, block_size) - request.num_blocks
-    if missing > counters.num_free_blocks:
+    blocks, block_size = state.blocks[replica], state.policy[replica].block_size
+    held, enough = request.num_blocks, blocks_for(tokens, block_size)
+    if enough - held > counters.num_free_blocks:
         return False
-    for _ in range(missing):
-        state.block_table[replica, request.slot, request.num_blocks] = _take_free_block(
-            state, replica
-        )
-        request.num_blocks += 1
+    block = blocks[0].next_free
+    for k in range(held, enough):
+        if blocks[block].hash >= 0:
+            _forget(state, replica, block)
+        blocks[block].references = 1
+        state.block_table[replica, request.slot, k] = block
+        block = blocks[block].next_free
+    blocks[0].next_free = block
+    blocks[block].previous_free = 0
+    if enough > held:
+        counters.num_free_blocks -= enough - held
+        request.num_blocks = enough
     request.capacity = request.num_blocks * block_size
     return True
 
 
-@njit
+@njit_inner
 def take_slot(state: State, replica: int, r: int, num_hits: int) -> None:
     """Give `r` a row of the block table that starts with the blocks found by `look_up`."""
     request, counters = state.requests[r], state.counters[replica]
@@ -98,7 +97,7 @@ def take_slot(state: State, replica: int, r: int, num_hits: int) -> None:
         request.tail_hash = blocks[state.hits[replica, num_hits - 1]].hash
 
 
-@njit
+@njit_inner
 def release(state: State, replica: int, r: int) -> int:
     """Take all blocks and the slot from `r`; returns how many blocks it held."""
     request, counters = state.requests[r], state.counters[replica]
@@ -173,7 +172,7 @@ def block_hash(state: State, replica: int, previous: int, r: int, k: int) -> int
     return value
 
 
-@njit
+@njit_inner
 def _same_tokens(state: State, a: int, b: int, start: int, end: int) -> bool:
     """Whether requests `a` and `b` hold the same tokens in [start, end)."""
     while start < end:
@@ -188,7 +187,7 @@ def _same_tokens(state: State, a: int, b: int, start: int, end: int) -> bool:
 # --- prefix cache --------------------------------------------------------------------------------
 
 
-@njit
+@njit_inner
 def look_up(state: State, replica: int, r: int) -> int:
     """Fill `hits` with the longest run of cached blocks `r` starts with; returns how many.
 
@@ -225,7 +224,7 @@ def count_free(state: State, replica: int, num_hits: int) -> int:
     return free
 
 
-@njit
+@njit_inner
 def enter_full_blocks(state: State, replica: int, r: int, tokens: int) -> None:
     """Enter every block of `r` that is full once `tokens` tokens are computed into the prefix
     cache.
@@ -267,7 +266,7 @@ def _forget(state: State, replica: int, number: int) -> None:
     block.hash = -1
 
 
-@njit
+@njit_inner
 def rewind_cache(state: State, replica: int, r: int, computed: int) -> None:
     """Take the blocks of `r` beyond its first `computed` tokens out of the prefix cache.
 

@@ -16,6 +16,7 @@ counts:
                        size between these GPUs (log-log interpolation)
     launch             per layer, and a constant per step
     host               what the CPU adds to a step
+    swap               KV blocks to host memory and back, one after the other, before the layers
 
 GEMM efficiency grows with the tokens T of the step: mfu * T / (T + mfu_half_tokens). Units:
 seconds, bytes, FLOP. Every quantity of a row is that of one GPU of the tensor-parallel group. Not
@@ -27,7 +28,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.compiled import njit
+from sim.compiled import njit, njit_inner
 from sim.trace import STEP
 
 LINEAR, ROOFLINE = range(2)
@@ -67,6 +68,9 @@ LATENCY = np.dtype(
         ("launch_s", np.float64),  # of all layers
         ("fixed_s", np.float64),  # of a step, whatever it holds
         ("host_s", np.float64),
+        ("swap_block_bytes", np.float64),  # of a KV block, for swapped ones
+        ("host_bandwidth", np.float64),  # between GPU and host memory, each way
+        ("host_link_s", np.float64),  # of one copy, before any byte
     ],
     align=True,
 )
@@ -80,6 +84,7 @@ TERMS = (
     "all_reduce",
     "launch",
     "host",
+    "swap",
 )
 # What a maximum was taken of, beside the terms: (compute, memory) of the first four.
 ROOFS = (
@@ -129,6 +134,15 @@ def roofs(latency: Any, step: Any) -> tuple[float, ...]:
     )
 
 
+@njit_inner
+def swap_seconds(latency: Any, step: Any) -> float:
+    """Seconds that swapped blocks take over the host link: out, then in; no overlap with layers."""
+    blocks = float(step.swapped_out_blocks) + float(step.swapped_in_blocks)
+    copies = 1.0 if step.swapped_out_blocks > 0 else 0.0
+    copies += 1.0 if step.swapped_in_blocks > 0 else 0.0
+    return blocks * latency.swap_block_bytes / latency.host_bandwidth + copies * latency.host_link_s
+
+
 @njit
 def all_reduce_seconds(latency: Any, num_tokens: float) -> float:
     """Seconds of all all-reduces of a step, read off the measured calls; beyond the largest in
@@ -167,6 +181,7 @@ def terms(latency: Any, step: Any) -> tuple[float, ...]:
         all_reduce_seconds(latency, num_tokens),
         busy * (latency.launch_s + latency.fixed_s),
         latency.host_s,
+        swap_seconds(latency, step),
     )
 
 
@@ -175,9 +190,12 @@ def step_seconds(latency: Any, step: Any) -> float:
     """Duration of one step in seconds. `latency`: a row of LATENCY; `step`: a row of trace.STEP."""
     if latency.kind == LINEAR:
         prefill = step.num_prefill_tokens * latency.prefill_token_s
-        return float(latency.step_s + prefill + step.num_decodes * latency.decode_s)
-    linear, decode, prefill, head, activations, all_reduce, launch, host = terms(latency, step)
-    return float(linear + decode + prefill + head + activations + all_reduce + launch + host)
+        decodes = step.num_decodes * latency.decode_s
+        return float(latency.step_s + prefill + decodes + swap_seconds(latency, step))
+    linear, decode, prefill, head, activations, all_reduce, launch, host, swap = terms(
+        latency, step
+    )
+    return float(linear + decode + prefill + head + activations + all_reduce + launch + host + swap)
 
 
 @njit
@@ -205,6 +223,8 @@ def breakdown(latency: Any, step: Any) -> Breakdown:
         prefill = float(step.num_prefill_tokens * latency.prefill_token_s)
         decodes = float(step.num_decodes * latency.decode_s)
         seconds = {"step": float(latency.step_s), "prefill_tokens": prefill, "decodes": decodes}
+        if latency.swap_block_bytes > 0:
+            seconds["swap"] = float(swap_seconds(latency, step))
         return Breakdown(total, seconds, {}, None)
     sides = dict(zip(ROOFS, map(float, roofs(latency, step)), strict=True))
     seconds = dict(zip(TERMS, map(float, terms(latency, step)), strict=True))
@@ -253,6 +273,7 @@ def unit_row() -> Any:
     row.num_gpus = 1
     for divisor in ("peak_flops", "attention_peak_flops", "bandwidth"):
         row[divisor] = 1.0
+    row.host_bandwidth = 1.0
     for share in ("mfu", "attention_mfu", "mbu_weights", "mbu_kv", "smooth_exponent"):
         row[share] = 1.0
     return row

@@ -14,6 +14,7 @@ __all__ = [
     "kv_element_bytes",
     "roofline",
     "set_efficiency",
+    "set_swap",
     "set_work",
 ]
 
@@ -54,6 +55,14 @@ def set_work(row: Any, model: catalog.Model, precision: str, tp: int, kv_bytes: 
     if tp > 1:
         row.message_bytes_per_token = model.hidden_size * catalog.BF16_BYTES
         row.allreduce_calls = 2 * model.num_layers
+
+
+def set_swap(row: Any, block_bytes: float, host_link: catalog.Link) -> None:
+    """Fill in what a swapped KV block costs: its bytes on one GPU, which has a host link of its
+    own."""
+    row.swap_block_bytes = block_bytes
+    row.host_bandwidth = host_link.bandwidth
+    row.host_link_s = host_link.latency_s
 
 
 def activation_bytes(model: catalog.Model, tp: int) -> float:

@@ -65,12 +65,17 @@ def kv_pool(
     tp: int,
     kv_cache_dtype: str,
     utilization: float,
+    free_fraction: float | None = None,
     max_num_batched_tokens: int,
     max_num_seqs: int,
     block_size: int,
 ) -> KvPool:
-    """The pool of one GPU. ValueError, with the numbers, where the weights alone do not fit."""
-    usable = gpu.memory_bytes * utilization
+    """The pool of one GPU. ValueError, with the numbers, where the weights alone do not fit.
+
+    With `free_fraction` the engine takes that share of what is free once everything else is there
+    (TensorRT-LLM), instead of what `utilization` of the whole leaves (vLLM).
+    """
+    usable = gpu.memory_bytes * (utilization if free_fraction is None else 1.0)
     weights = model.weight_bytes(precision) / tp
     reserve = engine_default("vllm_v1", "context_bytes")
     reserve += engine_default("vllm_v1", "nccl_bytes") if tp > 1 else 0.0
@@ -79,6 +84,8 @@ def kv_pool(
     reserve += max_num_seqs * model.vocab_size * LOGIT_BYTES * copies
     per_token = model.kv_bytes_per_token(tp, kv_element_bytes(kv_cache_dtype))
     left = usable - weights - reserve
+    if free_fraction is not None:
+        left *= free_fraction
     blocks = int(left // (per_token * block_size))
     pool = KvPool(gpu.memory_bytes, usable, weights, reserve, left, per_token, blocks)
     if blocks < 2:

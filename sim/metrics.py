@@ -149,9 +149,12 @@ def summary(trace: Trace, resolved: Resolved) -> dict[str, Any]:
         "queue_s": present(np.asarray(requests.first_scheduled_s - requests.arrival_s)),
         "preemptions": int(requests.num_preemptions.sum(dtype=np.int64)),
         "recomputed_tokens": int(requests.recomputed_tokens.sum(dtype=np.int64)),
-        "swapped_bytes": 0,
+        "swapped_bytes": sum(
+            swapped_bytes(row, steps_of(trace, k, len(resolved.replicas)))
+            for k, row in enumerate(resolved.latency)
+        ),
         "prefix_hit_tokens": int(requests.hit_tokens.sum(dtype=np.int64)),
-        "padding_tokens": 0,
+        "padding_tokens": int(steps.num_padding_tokens.sum(dtype=np.int64)),
         "kv_peak_fraction": trace.peak_kv_blocks / trace.num_blocks,
         "running_peak": int(steps.num_running.max(initial=0)),
         "compute_utilisation": utilisation[0],
@@ -175,6 +178,13 @@ NO_TRANSFERS: dict[str, Any] = {
     "finished_at_prefill": 0,
     "too_short_to_transfer": 0,
 }
+
+
+def swapped_bytes(row: Any, steps: Table) -> int:
+    """KV that went to host memory and came back, over all GPUs of a replica."""
+    blocks = steps.swapped_out_blocks.sum(dtype=np.int64)
+    blocks += steps.swapped_in_blocks.sum(dtype=np.int64)
+    return int(blocks * row.swap_block_bytes * row.num_gpus)
 
 
 def duration_s(trace: Trace) -> float:

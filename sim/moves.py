@@ -5,22 +5,27 @@ two steps; with `policies.schedule` they are all that an executor, simulated or 
 import numpy as np
 
 from sim import kv_cache as kv
-from sim import queues, reasons
-from sim.compiled import njit, njit_inline
+from sim import queues, reasons, swapping
+from sim.compiled import njit, njit_inline, njit_inner
+from sim.endings import abort, complete, drop
+from sim.recording import note
 from sim.state import State
 
-
-@njit_inline
-def note(state: State, r: int, kind: int, value: int, limit: int) -> None:
-    """Write down what happened to `r` in the step at hand (see reasons.EVENTS)."""
-    log = state.log[0]
-    event = state.events[log.num_events]
-    event.step = log.num_steps
-    event.request = r
-    event.kind = kind
-    event.value = value
-    event.limit = limit
-    log.num_events += 1
+__all__ = [
+    "abort",
+    "add",
+    "admit",
+    "begin_step",
+    "cancel_step",
+    "complete",
+    "drop",
+    "note",
+    "plan",
+    "preempt",
+    "swap_in",
+    "swap_out",
+    "unplan",
+]
 
 
 @njit_inline
@@ -30,6 +35,9 @@ def begin_step(state: State, replica: int) -> None:
     counters.num_admitted = 0
     counters.num_preempted = 0
     counters.num_ended = 0
+    counters.num_swapped_in = 0
+    counters.swapped_out_blocks = 0
+    counters.swapped_in_blocks = 0
     counters.stop_reason = reasons.QUEUE_EMPTY
 
 
@@ -45,7 +53,7 @@ def plan(state: State, replica: int, r: int, n: int, needed: int) -> None:
     counters.num_planned += 1
 
 
-@njit
+@njit_inner
 def unplan(state: State, replica: int, r: int) -> int:
     """Take the tokens of `r` out of the step again; returns how many it had (0: none).
 
@@ -75,11 +83,13 @@ def add(state: State, replica: int, r: int) -> None:
         state.policy[replica].max_model_len,
     )
     request.replica = replica
+    request.arrival_order = state.counters[replica].num_added
+    state.counters[replica].num_added += 1
     request.status = reasons.WAITING
     queues.put_last(state, replica, r)
 
 
-@njit
+@njit_inner
 def admit(state: State, replica: int, r: int, num_hits: int) -> None:
     """Move the head of the waiting queue to the end of `running`, holding its prefix hits."""
     counters, request = state.counters[replica], state.requests[r]
@@ -94,133 +104,72 @@ def admit(state: State, replica: int, r: int, num_hits: int) -> None:
         request.hit_tokens = hit_tokens
         request.first_scheduled_s = counters.now_s
         note(state, r, reasons.ADMITTED, hit_tokens, 0)
+    request.context_len = request.num_tokens
     request.status = reasons.RUNNING
     state.running[replica, counters.num_running] = r
     counters.num_running += 1
     counters.num_admitted += 1
 
 
-@njit
-def preempt(state: State, replica: int, place: int) -> None:
-    """Preempt by recompute: all blocks back, nothing computed, outputs kept."""
+@njit_inner
+def _take_off(state: State, replica: int, place: int) -> int:
+    """A running request loses its place in `running`; returns which."""
     counters, running = state.counters[replica], state.running[replica]
     r = running[place]
-    request = state.requests[r]
     for k in range(place, counters.num_running - 1):
         running[k] = running[k + 1]
     counters.num_running -= 1
+    counters.num_preempted += 1
+    state.requests[r].num_preemptions += 1
+    return r
+
+
+@njit_inner
+def preempt(state: State, replica: int, place: int) -> None:
+    """Preempt by recompute: all blocks back, nothing computed, outputs kept."""
+    r = _take_off(state, replica, place)
+    request = state.requests[r]
     computed = request.num_computed
     kv.rewind_cache(state, replica, r, computed)
     held = kv.release(state, replica, r)
     note(state, r, reasons.PREEMPTION, computed, held)
     request.high_water = max(request.high_water, computed)
     request.num_computed = 0
-    request.num_preemptions += 1
     request.status = reasons.PREEMPTED_WAITING
-    queues.put_first(state, replica, r)
-    counters.num_preempted += 1
-
-
-@njit
-def complete(state: State, replica: int, flags: np.ndarray, now_s: float) -> None:
-    """The planned tokens were computed by `now_s`: count them, emit, finish.
-
-    A request whose computed tokens catch up with its known tokens emits one. `flags` holds one
-    entry a planned item, in plan order: NOT_FINISHED, or STOP (the executor saw EOS) or ABORT;
-    length limits are found here. Finished requests free their blocks in plan order and stand in
-    `ended`."""
-    counters, log, gaps = state.counters[replica], state.log[0], state.gaps
-    requests, plan_ = state.requests, state.plan[replica]
-    previous_end_s, regular = counters.previous_end_s, 0
-    for i in range(counters.num_planned):
-        item = plan_[i]
-        request = requests[item.request]
-        if request.num_computed < request.high_water:
-            again = min(request.high_water - request.num_computed, item.num_tokens)
-            request.recomputed_tokens += again
-        request.num_computed += item.num_tokens
-        ends = flags[i] == reasons.ABORT
-        if item.num_tokens == item.num_needed and not ends:
-            request.num_tokens += 1
-            request.num_outputs += 1
-            if request.last_token_s == previous_end_s:
-                regular += 1
-                request.max_gap_s = max(request.max_gap_s, now_s - previous_end_s)
-            elif request.num_outputs == 1:
-                request.first_token_s = now_s
-            else:
-                seconds = now_s - request.last_token_s
-                request.max_gap_s = max(request.max_gap_s, seconds)
-                _write_gap(gaps, log, item.request, seconds)
-            request.last_token_s = now_s
-            ends = request.num_tokens >= request.stop_at or flags[i] != reasons.NOT_FINISHED
-        if ends:
-            state.ended[replica, counters.num_ended] = item.request
-            _end(state, replica, state.ended[replica, counters.num_ended], flags[i], now_s)
-            counters.num_ended += 1
-    if counters.num_ended > 0:
-        _close_ranks(state, replica)
-    log.num_regular_gaps = regular
-    counters.previous_end_s = counters.now_s = now_s
-
-
-@njit_inline
-def _write_gap(gaps, log, r: int, seconds: float) -> None:
-    gap = gaps[log.num_gaps]
-    gap.step = log.num_steps
-    gap.request = r
-    gap.seconds = seconds
-    log.num_gaps += 1
-
-
-@njit
-def _end(state: State, replica: int, r: int, flag: int, now_s: float) -> None:
-    """Finish `r`; it leaves `running` when the ranks are closed."""
-    request = state.requests[r]
-    kv.release(state, replica, r)
-    request.status = reasons.FINISHED
-    request.finish_reason = flag
-    if flag == reasons.ABORT:
-        request.status = reasons.ABORTED_REQUEST
-    elif flag == reasons.NOT_FINISHED:
-        if request.num_outputs >= request.max_tokens:
-            request.finish_reason = reasons.LENGTH
-        elif request.num_outputs >= request.output_len:
-            request.finish_reason = reasons.STOP
-        else:
-            request.finish_reason = reasons.MODEL_LEN
-    request.end_s = now_s
-
-
-@njit
-def _close_ranks(state: State, replica: int) -> None:
-    """Drop from `running` whoever does not run any more; the order stays."""
-    counters, running = state.counters[replica], state.running[replica]
-    kept = 0
-    for i in range(counters.num_running):
-        if state.requests[running[i]].status == reasons.RUNNING:
-            running[kept] = running[i]
-            kept += 1
-    counters.num_running = kept
-
-
-@njit
-def abort(state: State, r: int, now_s: float) -> bool:
-    """The client went away, between two steps. False if `r` had ended already, or never came."""
-    request = state.requests[r]
-    replica = request.replica
-    if request.status == reasons.RUNNING:
-        _end(state, replica, r, reasons.ABORT, now_s)
-        _close_ranks(state, replica)
-    elif request.status in (reasons.WAITING, reasons.PREEMPTED_WAITING):
-        queues.take_out(state, replica, r)
-        request.status = reasons.ABORTED_REQUEST
-        request.finish_reason = reasons.ABORT
-        request.end_s = now_s
+    if state.policy[replica].requeue == queues.TO_TAIL:
+        queues.put_last(state, replica, r)
     else:
-        return False
-    note(state, r, reasons.ABORTED, request.num_computed, 0)
-    return True
+        queues.put_first(state, replica, r)
+
+
+@njit_inner
+def swap_out(state: State, replica: int, place: int) -> None:
+    """Preempt by swap: its blocks are copied to host memory, nothing is computed again."""
+    r = _take_off(state, replica, place)
+    request, counters = state.requests[r], state.counters[replica]
+    moved = kv.release(state, replica, r)
+    note(state, r, reasons.SWAPPED_OUT, request.num_computed, moved)
+    swapping.push(state, replica, r, moved)
+    counters.swapped_out_blocks += moved
+
+
+@njit_inner
+def swap_in(state: State, replica: int) -> int:
+    """The last request swapped out runs again, with as many blocks as it had; returns which."""
+    counters = state.counters[replica]
+    r = state.swapped[replica, counters.num_swapped - 1]
+    request = state.requests[r]
+    swapping.remove(state, replica, r)
+    moved = request.num_host_blocks
+    kv.take_slot(state, replica, r, kv.NO_HITS)
+    kv.grow(state, replica, r, moved * state.policy[replica].block_size)
+    note(state, r, reasons.SWAPPED_IN, request.num_computed, moved)
+    counters.swapped_in_blocks += moved
+    request.status = reasons.RUNNING
+    state.running[replica, counters.num_running] = r
+    counters.num_running += 1
+    counters.num_swapped_in += 1
+    return r
 
 
 @njit
@@ -229,8 +178,14 @@ def cancel_step(state: State, replica: int) -> None:
 
     Requests that it admitted return to the head of the waiting queue, since they may hold prefix
     hits that were to be computed in this step; running ones keep their blocks; blocks that were
-    entered into the prefix cache for tokens of this step are taken out."""
+    entered into the prefix cache for tokens of this step are taken out. Swapped-in ones are swapped
+    out as they were: no step admits and swaps in."""
     counters = state.counters[replica]
+    for _ in range(counters.num_swapped_in):
+        counters.num_running -= 1
+        r = state.running[replica, counters.num_running]
+        kv.release(state, replica, r)
+        swapping.push(state, replica, r, state.requests[r].num_host_blocks)
     for _ in range(counters.num_admitted):
         counters.num_running -= 1
         r = state.running[replica, counters.num_running]
@@ -249,4 +204,4 @@ def cancel_step(state: State, replica: int) -> None:
         item = state.plan[replica, i]
         if state.requests[item.request].status == reasons.RUNNING:
             kv.rewind_cache(state, replica, item.request, item.num_computed)
-    counters.num_planned = counters.num_admitted = 0
+    counters.num_planned = counters.num_admitted = counters.num_swapped_in = 0

@@ -3,11 +3,14 @@
 Under the priority policy it is a binary heap by (priority, arrival, id), and nobody is favoured for
 having run. Source: `vllm/v1/core/sched/request_queue.py`, 0.26.0."""
 
-from sim.compiled import njit
+from sim.compiled import njit, njit_inline, njit_inner
 from sim.state import State
 
+# Where a preempted request waits (state.POLICY.requeue) if there are no priorities.
+TO_HEAD, TO_TAIL, TO_ARRIVAL_PLACE = range(3)
 
-@njit
+
+@njit_inner
 def put_last(state: State, replica: int, r: int) -> None:
     """A new request joins the queue."""
     if state.policy[replica].priority:
@@ -24,20 +27,29 @@ def put_last(state: State, replica: int, r: int) -> None:
     counters.num_waiting += 1
 
 
-@njit
+@njit_inner
 def put_first(state: State, replica: int, r: int) -> None:
-    """A preempted request returns: to the head of the line, or to its rank under priority."""
-    if state.policy[replica].priority:
+    """A request that had been admitted returns: to the head of the line, or to its rank under
+    priority, or to its place in order of arrival where the engine keeps that.
+    """
+    policy, counters, requests = state.policy[replica], state.counters[replica], state.requests
+    if policy.priority:
         _push(state, replica, r)
         return
-    counters, request = state.counters[replica], state.requests[r]
-    request.previous_waiting = -1
-    request.next_waiting = counters.first_waiting
-    if counters.first_waiting < 0:
+    before, behind = -1, counters.first_waiting
+    if policy.requeue == TO_ARRIVAL_PLACE:
+        while behind >= 0 and arrived_before(state, behind, r):
+            before, behind = behind, requests[behind].next_waiting
+    requests[r].previous_waiting = before
+    requests[r].next_waiting = behind
+    if before < 0:
+        counters.first_waiting = r
+    else:
+        requests[before].next_waiting = r
+    if behind < 0:
         counters.last_waiting = r
     else:
-        state.requests[counters.first_waiting].previous_waiting = r
-    counters.first_waiting = r
+        requests[behind].previous_waiting = r
     counters.num_waiting += 1
 
 
@@ -49,7 +61,7 @@ def head(state: State, replica: int) -> int:
     return state.counters[replica].first_waiting
 
 
-@njit
+@njit_inner
 def take_out(state: State, replica: int, r: int) -> None:
     """Remove `r`, the head or (when it is aborted) any other waiting request."""
     counters = state.counters[replica]
@@ -73,7 +85,46 @@ def take_out(state: State, replica: int, r: int) -> None:
         state.requests[request.next_waiting].previous_waiting = request.previous_waiting
 
 
-@njit
+@njit_inline
+def arrived_before(state: State, a: int, b: int) -> bool:
+    """Whether `a` was added to its replica before `b`."""
+    return state.requests[a].arrival_order < state.requests[b].arrival_order
+
+
+@njit_inner
+def sort_by_arrival(state: State, replica: int) -> None:
+    """Put `running` in order of arrival, for engines that serve so; nearly always it is."""
+    running = state.running[replica]
+    for i in range(1, state.counters[replica].num_running):
+        r, place = running[i], i
+        while place > 0 and arrived_before(state, r, running[place - 1]):
+            running[place] = running[place - 1]
+            place -= 1
+        running[place] = r
+
+
+@njit_inner
+def list_active(state: State, replica: int) -> int:
+    """Fill `active` with the first max_num_seqs of running and waiting requests in order of
+    arrival; returns how many. Engines with one list for both (TensorRT-LLM) ask it.
+
+    `running` is put in that order; the waiting queue is in it already (TO_ARRIVAL_PLACE)."""
+    counters, active = state.counters[replica], state.active[replica]
+    running = state.running[replica]
+    sort_by_arrival(state, replica)
+    i, n, waiting = 0, 0, counters.first_waiting
+    while n < state.policy[replica].max_num_seqs and (i < counters.num_running or waiting >= 0):
+        if waiting < 0 or (i < counters.num_running and arrived_before(state, running[i], waiting)):
+            active[n] = running[i]
+            i += 1
+        else:
+            active[n] = waiting
+            waiting = state.requests[waiting].next_waiting
+        n += 1
+    return n
+
+
+@njit_inner
 def _before(state: State, a: int, b: int) -> bool:
     one, other = state.requests[a], state.requests[b]
     if one.priority != other.priority:
@@ -83,14 +134,14 @@ def _before(state: State, a: int, b: int) -> bool:
     return a < b
 
 
-@njit
+@njit_inner
 def _push(state: State, replica: int, r: int) -> None:
     counters = state.counters[replica]
     counters.num_waiting += 1
     _sift_up(state, replica, r, counters.num_waiting - 1)
 
 
-@njit
+@njit_inner
 def _sift_up(state: State, replica: int, r: int, place: int) -> int:
     """Let `r` rise from `place` until its parent goes before it; returns where it stands."""
     heap = state.heap[replica]
@@ -101,7 +152,7 @@ def _sift_up(state: State, replica: int, r: int, place: int) -> int:
     return place
 
 
-@njit
+@njit_inner
 def _sift_down(state: State, replica: int, r: int, place: int) -> None:
     """Let `r` sink from `place` until it goes before its children."""
     heap, length = state.heap[replica], state.counters[replica].num_waiting

@@ -9,7 +9,8 @@ STOP_REASONS = (
     "chunk_cap",  # budget left over, but a per-request cap cut a chunk
     "kv_blocks",  # the next request in line does not get its KV blocks
     "max_num_seqs",  # as many requests run as may run
-    "max_batch_size",  # the same limit under TensorRT-LLM's and static batching's name
+    "max_batch_size",  # the same limit under TensorRT-LLM's and static batching's name, or a batch
+    # that takes nobody in until its members are done
     "whole_prompt",  # a prompt that may not be split does not fit what is left of the budget
     "preempted",  # somebody was preempted in this step, so nobody is admitted
 )
@@ -39,6 +40,10 @@ EVENTS = (
     "refused_whole_prompt",  # value = tokens of the prompt, limit = tokens left
     "refused_preempted",  # the step ended with a preemption; value = tokens it wanted, limit = 0
     "stuck_at_max_model_len",  # the clamp to max_model_len leaves it nothing to compute
+    "swapped_out",  # preempted to host memory; value = computed tokens kept, limit = blocks moved
+    "swapped_in",  # back from host memory; value and limit as above
+    "ignored",  # dropped from the queue for ever; value = tokens to compute, limit = most allowed
+    "refused_closed_batch",  # a batch runs to its end first; value = live members, limit = members
 )
 (
     ADMITTED,
@@ -53,20 +58,52 @@ EVENTS = (
     REFUSED_WHOLE_PROMPT,
     REFUSED_PREEMPTED,
     STUCK_AT_MAX_MODEL_LEN,
+    SWAPPED_OUT,
+    SWAPPED_IN,
+    IGNORED,
+    REFUSED_CLOSED_BATCH,
 ) = range(len(EVENTS))
 
 # Why a request ended, and where it stands until then.
-STATUSES = ("expected", "waiting", "running", "preempted", "finished", "aborted", "rejected")
-EXPECTED, WAITING, RUNNING, PREEMPTED_WAITING, FINISHED, ABORTED_REQUEST, REJECTED = range(
-    len(STATUSES)
+STATUSES = (
+    "expected",
+    "waiting",
+    "running",
+    "preempted",
+    "finished",
+    "aborted",
+    "rejected",
+    "swapped",  # preempted, its KV in host memory
 )
+(
+    EXPECTED,
+    WAITING,
+    RUNNING,
+    PREEMPTED_WAITING,
+    FINISHED,
+    ABORTED_REQUEST,
+    REJECTED,
+    SWAPPED,
+) = range(len(STATUSES))
 
 FINISH_REASONS = ("none", "length", "stop", "max_model_len", "abort")
 NOT_FINISHED, LENGTH, STOP, MODEL_LEN, ABORT = range(len(FINISH_REASONS))
 
-# Why a front end refuses a request before a scheduler ever sees it.
-REJECTIONS = ("none", "prompt_reaches_max_model_len", "prompt_exceeds_kv_pool")
-NOT_REJECTED, REJECT_MODEL_LEN, REJECT_KV_POOL = range(len(REJECTIONS))
+# Why a front end refuses a request before a scheduler ever sees it, or a scheduler drops it.
+REJECTIONS = (
+    "none",
+    "prompt_reaches_max_model_len",
+    "prompt_exceeds_kv_pool",
+    "prompt_exceeds_token_budget",  # it may not be split, and no step has room for it
+    "request_exceeds_kv_pool",  # prompt + max_tokens: the engine reserves for both
+)
+(
+    NOT_REJECTED,
+    REJECT_MODEL_LEN,
+    REJECT_KV_POOL,
+    REJECT_TOKEN_BUDGET,
+    REJECT_REQUEST_KV,
+) = range(len(REJECTIONS))
 
 # How a run ends.
 RUN_STATUSES = ("running", "finished", "stalled", "bounded", "cancelled")

@@ -27,7 +27,9 @@ REQUEST = np.dtype(
         ("last_token_s", np.float64),
         ("max_gap_s", np.float64),  # largest inter-token latency
         ("prompt_len", np.int32),
+        ("context_len", np.int32),  # num_tokens when it was last admitted: it decodes beyond
         ("num_blocks", np.int64),  # KV blocks held
+        ("num_host_blocks", np.int64),  # KV blocks in host memory while it is swapped out
         ("num_cached_blocks", np.int64),  # of these, entered in the prefix cache from the start on
         ("tail_hash", np.int64),  # hash of its last entered block
         # asked for
@@ -46,6 +48,7 @@ REQUEST = np.dtype(
         ("finish_reason", np.int32),
         ("rejection", np.int32),
         ("replica", np.int64),
+        ("arrival_order", np.int64),  # how many were added to its replica before it
         ("next_waiting", np.int64),  # neighbours in the waiting queue, -1 at the ends
         ("previous_waiting", np.int64),
         ("num_preemptions", np.int32),

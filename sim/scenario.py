@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from sim import catalog, latency, latency_rows, memory
 from sim.complaints import ScenarioError, complaints
-from sim.knobs import Hardware, Knobs, SettingsError
+from sim.knobs import Hardware, Knobs, SettingsError, VllmV0
 from sim.scenario_spec import Limits, Linear, Replica, Roofline, Scenario, Slo
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "Scenario",
     "ScenarioError",
     "Slo",
+    "free_fraction",
     "load_scenario",
     "parse_scenario",
     "resolve",
@@ -80,13 +81,15 @@ class ResolvedReplica:
     knobs: Knobs
     derived: tuple[str, ...]
     pool: memory.KvPool | None
+    row: Any  # a row of state.POLICY
     latency: Any  # a row of latency.LATENCY
     expected_error: float | None  # mean absolute relative error of a step time, None if unknown
 
     @property
     def num_gpu_blocks(self) -> int:
-        assert self.knobs.num_gpu_blocks is not None
-        return self.knobs.num_gpu_blocks
+        """KV blocks, the null block that no request gets included, whatever the engine calls
+        them."""
+        return int(self.row.num_gpu_blocks)
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +109,7 @@ def resolve(scenario: Scenario) -> Resolved:
     replicas = tuple(
         resolve_replica(replica, f"replicas[{k}]") for k, replica in enumerate(scenario.replicas)
     )
-    rows = [replica.knobs.row() for replica in replicas]
+    rows = [replica.row for replica in replicas]
     return Resolved(
         scenario=scenario,
         replicas=replicas,
@@ -154,17 +157,38 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
     link_name = replica.host_link or (gpu.host_link if gpu else None)
     host_link = named(catalog.link, link_name, f"{where}.host_link")
     hardware = Hardware(
-        model, gpu, precision, replica.tp, replica.kv_cache_dtype, replica.gpu_memory_utilization
+        model,
+        gpu,
+        precision,
+        replica.tp,
+        replica.kv_cache_dtype,
+        replica.gpu_memory_utilization,
+        free_fraction(replica),
     )
     try:
-        row, expected_error = latency_row(replica, hardware)
+        times, expected_error = latency_row(replica, hardware)
         knobs, derived, pool = replica.policy.fill(hardware)
     except SettingsError as error:
         place = where if error.field in Replica.model_fields else f"{where}.policy"
         raise ScenarioError([f"{place}: {error}"], f"{place}.{error.field}") from None
+    row = knobs.row()
+    if isinstance(knobs, VllmV0) and row.num_host_blocks > 0:
+        if host_link is None:
+            raise ScenarioError(
+                [f"{where}.host_link is missing: a swap goes over it"], f"{where}.host_link"
+            )
+        latency_rows.set_swap(times, knobs.block_bytes(hardware), host_link)
     return ResolvedReplica(
-        replica, model, gpu, precision, host_link, knobs, derived, pool, row, expected_error
+        replica, model, gpu, precision, host_link, knobs, derived, pool, row, times, expected_error
     )
+
+
+def free_fraction(replica: Replica) -> float | None:
+    """The share of free memory that goes to KV, None where the engine counts the whole memory."""
+    if replica.policy.engine != "tensorrt_llm":
+        return None
+    default = memory.engine_default("tensorrt_llm", "free_gpu_memory_fraction")
+    return replica.free_gpu_memory_fraction or float(default)
 
 
 def named(look_up: Callable[[str], Any], name: str | None, field: str) -> Any:
@@ -207,8 +231,9 @@ def notes_of(replica: ResolvedReplica) -> list[str]:
     if replica.derived:
         values = ", ".join(f"{name} = {getattr(knobs, name)}" for name in replica.derived)
         notes.append(f"derived: {values}")
-    length = knobs.max_model_len or 0
-    if replica.model is not None and length > replica.model.max_model_len:
+    length = int(replica.row.max_model_len)
+    vllm = knobs.engine in ("vllm_v0", "vllm_v1")
+    if vllm and replica.model is not None and length > replica.model.max_model_len:
         notes.append(
             f"max_model_len {length} is more than the {replica.model.max_model_len} tokens that "
             f"{replica.model.name} was made for; vLLM wants VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 for it"

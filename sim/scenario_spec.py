@@ -9,7 +9,7 @@ import hashlib
 import json
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, model_validator
 
 from sim.knobs import Knobs
 from sim.workload_spec import Seconds, Spec, WorkloadSpec
@@ -26,6 +26,8 @@ __all__ = [
     "Slo",
 ]
 
+VLLM_UTILIZATION = 0.92
+Fraction = Annotated[float, Field(gt=0, le=1)]
 PositiveSeconds = Annotated[float, Field(gt=0)]
 
 
@@ -57,10 +59,27 @@ class Replica(Spec):
     precision: str = "bf16"
     tp: Literal[1, 2, 4, 8] = 1
     kv_cache_dtype: str = "auto"
-    gpu_memory_utilization: Annotated[float, Field(gt=0, le=1)] = 0.92
+    gpu_memory_utilization: Fraction = VLLM_UTILIZATION
+    free_gpu_memory_fraction: Fraction | None = None  # TensorRT-LLM only, in place of it: 0.9
     host_link: str | None = None
     latency: Latency = Roofline(kind="roofline")
     policy: Knobs
+
+    @model_validator(mode="after")
+    def memory_share(self) -> "Replica":
+        """An engine sizes its KV pool by one share or the other."""
+        free = self.policy.engine == "tensorrt_llm"
+        if not free and self.free_gpu_memory_fraction is not None:
+            raise ValueError(
+                "free_gpu_memory_fraction is TensorRT-LLM's; "
+                f"{self.policy.engine} takes gpu_memory_utilization"
+            )
+        if free and self.gpu_memory_utilization != VLLM_UTILIZATION:
+            raise ValueError(
+                "tensorrt_llm takes free_gpu_memory_fraction, a share of the memory that is free "
+                "once the model is loaded, in place of gpu_memory_utilization"
+            )
+        return self
 
 
 RouterKind = Literal["round_robin", "least_tokens", "shortest_queue", "prefix_aware", "random"]

@@ -25,6 +25,27 @@ POLICY = np.dtype(
         ("priority", np.int64),  # 1: policy "priority", 0: "fcfs"
         ("watermark_blocks", np.int64),
         ("scheduler_reserve_full_isl", np.int64),
+        ("max_prompt_len", np.int64),  # the front end refuses longer prompts; 0: max_model_len - 1
+        ("max_request_len", np.int64),  # the same for prompt + max_tokens; 0: no limit
+        ("requeue", np.int64),  # where a preempted request waits: queues.TO_HEAD ...
+        ("watermark_always", np.int64),  # 0: waived while nothing runs, as in vLLM V1
+        ("hold_finished", np.int64),  # 1: static batching, a padded batch ends as one
+        ("num_host_blocks", np.int64),  # vLLM V0: room for swapped KV, 0: preemption recomputes
+        # Sarathi-Serve's chunk schedule: max_num_batched_tokens by position in the prompt
+        ("dynamic_low", np.int64),
+        ("dynamic_high", np.int64),
+        ("dynamic_stages", np.int64),  # 0: one chunk size
+        ("dynamic_stage_tokens", np.int64),
+        # TensorRT-LLM's
+        ("capacity_policy", np.int64),
+        ("chunking_policy", np.int64),
+        ("chunk_unit", np.int64),
+        ("two_step_lookahead", np.int64),
+        ("snapshot_every", np.int64),  # FORCE_CHUNK
+        # SGLang's
+        ("enable_mixed_chunk", np.int64),
+        ("max_prefill_tokens", np.int64),
+        ("init_new_token_ratio", np.float64),
     ],
     align=True,
 )
@@ -34,6 +55,7 @@ COUNTERS = np.dtype(
     [
         ("now_s", np.float64),  # end of the last step
         ("previous_end_s", np.float64),  # end of the step before, nan before the first
+        ("num_added", np.int64),  # requests that ever arrived here
         ("num_running", np.int64),
         ("num_waiting", np.int64),
         ("first_waiting", np.int64),  # -1 when nobody waits
@@ -44,8 +66,17 @@ COUNTERS = np.dtype(
         ("num_admitted", np.int64),
         ("num_preempted", np.int64),
         ("num_ended", np.int64),
+        ("num_swapped", np.int64),
+        ("num_swapped_in", np.int64),
+        ("num_free_host_blocks", np.int64),
+        ("swapped_out_blocks", np.int64),  # of the step at hand
+        ("swapped_in_blocks", np.int64),
         ("stop_reason", np.int64),
         ("peak_kv_blocks", np.int64),
+        # SGLang's
+        ("new_token_ratio", np.float64),  # share of max_tokens that it expects to be generated
+        ("batch_is_full", np.int64),  # nobody is admitted until somebody leaves
+        ("batch_size", np.int64),  # how many ran after the last step was planned
     ],
     align=True,
 )
@@ -61,6 +92,17 @@ BLOCK = np.dtype(
         ("index", np.int32),  # ... and which of its blocks
         ("next_in_bucket", np.int32),  # 0 at the ends
         ("previous_in_bucket", np.int32),
+    ],
+    align=True,
+)
+
+# A request that a step may serve: scratch of policies that choose before they give.
+CANDIDATE = np.dtype(
+    [
+        ("request", np.int64),
+        ("num_hits", np.int64),  # prefix-cache blocks it starts with
+        ("num_needed", np.int64),  # tokens still to compute
+        ("num_tokens", np.int64),  # of these, in this step
     ],
     align=True,
 )
@@ -90,6 +132,7 @@ class State(NamedTuple):
     policy: Table  # (R,)
     counters: Table  # (R,)
     running: np.ndarray  # (R, S) request ids in list order
+    swapped: np.ndarray  # (R, S) requests whose KV is in host memory, a stack: last out, first in
     heap: np.ndarray  # (R, n) waiting requests under the priority policy, else (R, 0)
     free_slots: np.ndarray  # (R, S) unused rows of the block table, a stack
     block_table: np.ndarray  # (R, S, blocks a request can hold)
@@ -97,7 +140,9 @@ class State(NamedTuple):
     blocks: Table  # (R, B)
     buckets: Table  # (R, power of two) prefix cache: hash -> blocks, oldest first
     plan: Table  # (R, S) ITEM rows of the step at hand
-    ended: np.ndarray  # (R, S) requests that ended in the last complete()
+    active: np.ndarray  # (R, S) scratch: running and waiting requests in order of arrival
+    candidates: Table  # (R, S) scratch: CANDIDATE rows of the step at hand
+    ended: np.ndarray  # (R, n) requests that ended since the step was begun
     log: Table  # (1,)
     steps: Table
     items: Table  # empty: item records off
@@ -136,7 +181,8 @@ def new_state(
     """
     replicas, slots = len(policy), int(policy.max_num_seqs.max())
     num_blocks = int(policy.num_gpu_blocks.max())
-    per_request = -(-policy.max_model_len // policy.block_size)
+    longest = policy.max_model_len * np.where(policy.hold_finished, 2, 1)  # two may pad each other
+    per_request = -(-longest // policy.block_size)
     table_width = int(np.minimum(per_request, policy.num_gpu_blocks - 1).max())
     any_priority = bool(policy.priority.any())
     num_buckets = 1
@@ -147,6 +193,7 @@ def new_state(
     counters.first_waiting = counters.last_waiting = -1
     counters.previous_end_s = np.nan
     counters.num_free_slots = policy.max_num_seqs
+    counters.num_free_host_blocks = policy.num_host_blocks
     counters.num_free_blocks = policy.num_gpu_blocks - 1
 
     blocks = records((replicas, num_blocks), BLOCK)
@@ -162,6 +209,7 @@ def new_state(
         policy=policy,
         counters=counters,
         running=np.zeros((replicas, slots), np.int64),
+        swapped=np.zeros((replicas, slots), np.int64),
         heap=np.zeros((replicas, len(requests) if any_priority else 0), np.int64),
         free_slots=np.tile(np.arange(slots - 1, -1, -1, dtype=np.int32), (replicas, 1)),
         block_table=np.zeros((replicas, slots, table_width), np.int32),
@@ -169,7 +217,9 @@ def new_state(
         blocks=blocks,
         buckets=records((replicas, num_buckets), BUCKET),
         plan=records((replicas, slots), ITEM),
-        ended=np.zeros((replicas, slots), np.int64),
+        active=np.zeros((replicas, slots), np.int64),
+        candidates=records((replicas, slots), CANDIDATE),
+        ended=np.zeros((replicas, len(requests)), np.int64),
         log=records(1, LOG),
         steps=uninitialised(num_steps, STEP),
         items=uninitialised(num_items, ITEM),

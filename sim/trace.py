@@ -31,6 +31,10 @@ STEP = np.dtype(
         ("decode_context", np.int64),  # sum over decodes of the tokens each attends to
         ("prefill_context", np.int64),  # sum over chunks of start + n: KV tokens read
         ("prefill_pairs", np.float64),  # sum over chunks of n * (start + n / 2): attention work
+        ("num_padding_tokens", np.int32),  # of the load: computed for nobody (static batching)
+        ("num_padding_rows", np.int32),  # of num_sampled: rows of members that have finished
+        ("swapped_out_blocks", np.int32),  # KV blocks copied to host memory before the step ...
+        ("swapped_in_blocks", np.int32),  # ... and back from it
         (
             "num_regular_gaps",
             np.int32,

@@ -4,27 +4,67 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+from pydantic import TypeAdapter
 
 from sim import moves, policies, reasons
 from sim.content import run_table
 from sim.integrity import check_integrity
-from sim.knobs import VllmV1
+from sim.knobs import Knobs
 from sim.latency import LATENCY, linear
 from sim.requests import PRIVATE_BASE, Table, empty_requests
 from sim.state import POLICY, State, events_per_step, new_state, records
 
-
-def policy_rows(**knobs: Any) -> Table:
-    """One POLICY row of vLLM V1; what is not named is roomy."""
-    numbers = {
+# Roomy knobs of each engine; vLLM V1's blocks include the null block.
+ROOMY: dict[str, dict[str, Any]] = {
+    "vllm_v1": {
         "max_num_batched_tokens": 2048,
         "max_num_seqs": 64,
         "max_model_len": 8192,
         "num_gpu_blocks": 2_001,
         "enable_prefix_caching": False,
-    }
+    },
+    "vllm_v0": {
+        "max_num_batched_tokens": 2048,
+        "max_num_seqs": 64,
+        "max_model_len": 8192,
+        "num_gpu_blocks": 2_000,
+        "watermark": 0.0,
+    },
+    "sarathi": {
+        "chunk_size": 2048,
+        "max_num_seqs": 64,
+        "max_model_len": 8192,
+        "num_gpu_blocks": 2_000,
+    },
+    "orca": {"max_num_seqs": 64, "max_model_len": 128, "num_gpu_blocks": 512},
+    "static": {"max_batch_size": 64, "kv_tokens": 32_000},
+    "sglang": {
+        "chunked_prefill_size": 2048,
+        "max_running_requests": 64,
+        "context_length": 8192,
+        "max_total_tokens": 32_000,
+        "disable_radix_cache": True,
+    },
+    "tensorrt_llm": {
+        "enable_chunked_prefill": True,
+        "max_num_tokens": 2048,
+        "max_batch_size": 64,
+        "max_seq_len": 8192,
+        "tokens_per_block": 16,
+        "num_blocks": 2_000,
+        "enable_block_reuse": False,
+    },
+}
+
+
+def policy_rows(engine: str = "vllm_v1", *, columns: Any = None, **knobs: Any) -> Table:
+    """One POLICY row of an engine; what is not named is roomy. `columns` of the row are set last,
+    for what no knob says directly."""
+    numbers = ROOMY[engine] | {"engine": engine} | knobs
     rows = records(1, POLICY)
-    rows[0] = VllmV1(engine="vllm_v1", **(numbers | knobs)).row()
+    rows[0] = TypeAdapter(Knobs).validate_python(numbers).row()
+    for name, value in (columns or {}).items():
+        rows[name] = value
     return rows
 
 
@@ -102,7 +142,7 @@ class Server:
         """Step until nothing is left; returns the number of steps."""
         counters = self.state.counters[0]
         for steps in range(max_steps):
-            if counters.num_running + counters.num_waiting == 0:
+            if counters.num_running + counters.num_waiting + counters.num_swapped == 0:
                 return steps
             self.step()
         raise AssertionError(f"still running after {max_steps} steps")

@@ -70,6 +70,7 @@ def test_roofline_by_hand() -> None:
     row.allreduce_log_bytes = np.log([2.0**k for k in range(12)])
     row.allreduce_log_s = np.log([2.0**k / 64 for k in range(12)])
     row.launch_s, row.fixed_s, row.host_s, row.smooth_exponent = 0.25, 0.5, 0.0625, 1
+    row.swap_block_bytes, row.host_bandwidth, row.host_link_s = 6, 2, 0.5
     step = load(
         num_prefill_tokens=2,
         num_decodes=1,
@@ -77,6 +78,8 @@ def test_roofline_by_hand() -> None:
         decode_context=5,
         prefill_context=3,
         prefill_pairs=40,
+        swapped_out_blocks=1,
+        swapped_in_blocks=2,
     )
     parts = breakdown(row, step)
     assert parts.roofs == pytest.approx(
@@ -101,6 +104,7 @@ def test_roofline_by_hand() -> None:
             "all_reduce": 4 * 0.5 * (3 * 6 / 64),
             "launch": 0.25 + 0.5,
             "host": 0.0625,
+            "swap": 3 * 6 / 2 + 2 * 0.5,
         }
     )
     assert parts.total_s == pytest.approx(sum(parts.seconds.values()))

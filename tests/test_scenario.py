@@ -156,7 +156,7 @@ def test_linear_toy_needs_neither_model_nor_gpu() -> None:
         (policy(enable_chunked_prefill=False), r"\(512\) is smaller than max_model_len \(8192\)"),
         (policy(watermark=1.0), "watermark: found 1.0; must be less than 1"),
         (policy(polcy="fcfs"), "polcy: this key is not known here; did you mean 'policy'"),
-        (policy(engine="sglang"), "engine: found 'sglang'; allowed: 'vllm_v1'"),
+        (policy(engine="orka"), "engine: found 'orka'; allowed: 'vllm_v1'"),
         (policy(policy="lifo"), "found 'lifo'; allowed: 'fcfs' or 'priority'"),
         (policy(max_num_seqs=0), "max_num_seqs: found 0; must be at least 1"),
         (policy(max_model_len="long"), "max_model_len: found 'long'; must be a whole number"),

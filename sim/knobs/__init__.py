@@ -1,13 +1,36 @@
 """The knobs of each engine, one file an engine. A new one is its file and its place in `Knobs`.
 
-From the second engine on, `Knobs` is `Annotated[VllmV1 | Other, Field(discriminator="engine")]`.
 A knob model has `engine`, `fill` (derive what is null, refuse what the engine refuses), `row`
 (state.POLICY) and `serve_flags`.
 """
 
+from typing import Annotated
+
+from pydantic import Field
+
 from sim.knobs.hardware import Hardware, SettingsError
+from sim.knobs.orca import Orca
+from sim.knobs.sarathi import Sarathi
+from sim.knobs.sglang import Sglang
+from sim.knobs.static import Static
+from sim.knobs.tensorrt_llm import TensorRtLlm
+from sim.knobs.vllm_v0 import VllmV0
 from sim.knobs.vllm_v1 import VllmV1
 
-__all__ = ["Hardware", "Knobs", "SettingsError", "VllmV1"]
+__all__ = [
+    "Hardware",
+    "Knobs",
+    "Orca",
+    "Sarathi",
+    "SettingsError",
+    "Sglang",
+    "Static",
+    "TensorRtLlm",
+    "VllmV0",
+    "VllmV1",
+]
 
-Knobs = VllmV1
+Knobs = Annotated[
+    VllmV1 | VllmV0 | Static | Orca | Sarathi | Sglang | TensorRtLlm,
+    Field(discriminator="engine"),
+]

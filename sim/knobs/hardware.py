@@ -26,6 +26,7 @@ class Hardware:
     tp: int
     kv_cache_dtype: str
     gpu_memory_utilization: float
+    free_gpu_memory_fraction: float | None = None  # TensorRT-LLM: of what is free, in its place
 
     @property
     def large(self) -> bool:
@@ -49,6 +50,7 @@ class Hardware:
                 tp=self.tp,
                 kv_cache_dtype=self.kv_cache_dtype,
                 utilization=self.gpu_memory_utilization,
+                free_fraction=self.free_gpu_memory_fraction,
                 max_num_batched_tokens=max_num_batched_tokens,
                 max_num_seqs=max_num_seqs,
                 block_size=block_size,

@@ -6,45 +6,38 @@ Names, defaults and refusals are vLLM's (0.26.0, `vllm/config/scheduler.py`,
 which V1 accepts and does not enforce.
 """
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-import numpy as np
 from pydantic import BeforeValidator, Field
 
 from sim import memory
+from sim.knobs.engine import (
+    MAX_FREE_BLOCKS,
+    BlockSize,
+    Derived,
+    EngineKnobs,
+    Seqs,
+    auto_is_null,
+    check_room,
+    check_table,
+    length_of,
+)
 from sim.knobs.hardware import Hardware, SettingsError
-from sim.policies import POLICIES
-from sim.state import POLICY
-from sim.workload_spec import Spec
 
 __all__ = ["VllmV1"]
 
-NO_MODEL_LEN = 32_768  # max_model_len where neither scenario nor model says one
-MAX_FREE_BLOCKS = 262_144  # num_gpu_blocks where there is no GPU to fill
-MAX_TABLE = 1 << 28  # entries of the block table
-Count = Annotated[int, Field(ge=1, le=10_000_000)]
 
-
-def auto_is_null(value: Any) -> Any:
-    """`auto` says the same as null."""
-    return None if value == "auto" else value
-
-
-Derived = Annotated[Count | None, BeforeValidator(auto_is_null)]
-
-
-class VllmV1(Spec):
+class VllmV1(EngineKnobs):
     """vLLM V1's scheduler and KV cache. null: derived, see `fill`."""
 
+    server: ClassVar[str] = "vllm serve"
     engine: Literal["vllm_v1"]
     max_num_batched_tokens: Derived = None
-    max_num_seqs: Annotated[
-        Annotated[int, Field(ge=1, le=65_536)] | None, BeforeValidator(auto_is_null)
-    ] = None
+    max_num_seqs: Annotated[Seqs | None, BeforeValidator(auto_is_null)] = None
     max_model_len: Derived = None
     enable_chunked_prefill: bool = True
     long_prefill_token_threshold: Annotated[int, Field(ge=0, le=10_000_000)] = 0
-    block_size: Annotated[int, Field(ge=1, le=65_536)] = 16
+    block_size: BlockSize = 16
     num_gpu_blocks: Annotated[
         Annotated[int, Field(ge=2, le=8_000_000)] | None, BeforeValidator(auto_is_null)
     ] = None
@@ -62,8 +55,7 @@ class VllmV1(Spec):
         SettingsError where vLLM would refuse to start.
         """
         size = "large" if hardware.large else "small"
-        model = hardware.model
-        length = self.max_model_len or (model.max_model_len if model else NO_MODEL_LEN)
+        length = length_of(self.max_model_len, hardware)
         budget = self.max_num_batched_tokens
         if budget is None:
             budget = memory.engine_default("vllm_v1", f"{size}_max_num_batched_tokens")
@@ -77,7 +69,7 @@ class VllmV1(Spec):
         blocks = self.num_gpu_blocks
         if blocks is None and pool is not None:
             blocks = pool.num_gpu_blocks
-            check_pool(pool, length, self.block_size)
+            check_room(pool, length, pool.tokens(self.block_size))
         elif blocks is None:
             blocks = min(1 + seqs * -(-length // self.block_size), MAX_FREE_BLOCKS)
         numbers = {
@@ -92,8 +84,7 @@ class VllmV1(Spec):
     def row(self) -> Any:
         """The knobs as one row of state.POLICY; every null must have been filled in."""
         assert self.num_gpu_blocks is not None
-        row = np.zeros(1, POLICY).view(np.recarray)[0]
-        row.engine = POLICIES.index(self.engine)
+        row = self.new_row()
         for name in row.dtype.names:
             if name in type(self).model_fields and name != "engine":
                 row[name] = getattr(self, name)
@@ -138,22 +129,4 @@ def check_start(knobs: VllmV1, budget: int, seqs: int, length: int) -> None:
             "chunked prefill off: a longer prompt could never be scheduled; increase "
             "max_num_batched_tokens, decrease max_model_len or enable_chunked_prefill",
         )
-    if seqs * -(-length // knobs.block_size) > MAX_TABLE:
-        raise SettingsError(
-            "max_num_seqs",
-            f"max_num_seqs ({seqs}) x max_model_len ({length}) / block_size ({knobs.block_size}) "
-            f"is more block-table entries than are kept here ({MAX_TABLE}); lower one of them",
-        )
-
-
-def check_pool(pool: memory.KvPool, length: int, block_size: int) -> None:
-    """One request of full length must fit, or vLLM does not start."""
-    room = pool.tokens(block_size)
-    if room < length:
-        raise SettingsError(
-            "max_model_len",
-            f"to serve one request of max_model_len ({length}) tokens, "
-            f"{length * pool.kv_bytes_per_token / 1e9:.2f} GB of KV cache are needed and "
-            f"{max(room, 0) * pool.kv_bytes_per_token / 1e9:.2f} GB are left; set max_model_len to "
-            f"at most {room}, or increase gpu_memory_utilization or tp",
-        )
+    check_table(seqs, length, knobs.block_size)

@@ -4,11 +4,27 @@ It sees requests, KV blocks and its own knobs; never a clock, a GPU or a page.""
 
 from sim import moves
 from sim.compiled import njit
-from sim.policies import vllm_v1
+from sim.policies import orca, sarathi, sglang, static, tensorrt_llm, vllm_v0, vllm_v1
 from sim.state import State
 
-POLICIES = ("vllm_v1",)
-(VLLM_V1,) = range(len(POLICIES))
+POLICIES = (
+    "vllm_v1",
+    "tensorrt_llm",
+    "static",
+    "orca",
+    "vllm_v0",
+    "sarathi",
+    "sglang",
+)
+(
+    VLLM_V1,
+    TENSORRT_LLM,
+    STATIC,
+    ORCA,
+    VLLM_V0,
+    SARATHI,
+    SGLANG,
+) = range(len(POLICIES))
 
 
 @njit
@@ -19,5 +35,18 @@ def schedule(state: State, replica: int) -> None:
     The choice by number, in one place, is what lets compiled code be cached: a function passed as
     an argument never is."""
     moves.begin_step(state, replica)
-    if state.policy[replica].engine == VLLM_V1:
+    engine = state.policy[replica].engine
+    if engine == VLLM_V1:
         vllm_v1.schedule(state, replica)
+    elif engine == TENSORRT_LLM:
+        tensorrt_llm.schedule(state, replica)
+    elif engine == STATIC:
+        static.schedule(state, replica)
+    elif engine == ORCA:
+        orca.schedule(state, replica)
+    elif engine == VLLM_V0:
+        vllm_v0.schedule(state, replica)
+    elif engine == SARATHI:
+        sarathi.schedule(state, replica)
+    elif engine == SGLANG:
+        sglang.schedule(state, replica)

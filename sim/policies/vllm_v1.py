@@ -7,11 +7,11 @@ scheduling."""
 
 from sim import kv_cache as kv
 from sim import moves, queues, reasons
-from sim.compiled import njit
+from sim.compiled import njit_inner
 from sim.state import State
 
 
-@njit
+@njit_inner
 def schedule(state: State, replica: int) -> None:
     """Plan one step."""
     counters = state.counters[replica]
@@ -22,7 +22,7 @@ def schedule(state: State, replica: int) -> None:
         counters.stop_reason = admit_waiting(state, replica, budget, cut)
 
 
-@njit
+@njit_inner
 def schedule_running(state: State, replica: int):
     """Serve `running` in list order; returns (tokens left, why the last chunk was cut)."""
     policy, counters, running = (
@@ -73,7 +73,7 @@ def schedule_running(state: State, replica: int):
     return budget, cut
 
 
-@njit
+@njit_inner
 def make_room(state: State, replica: int, r: int, n: int):
     """Get the blocks for `n` more tokens of `r`, preempting one victim after the other.
 
@@ -97,7 +97,7 @@ def make_room(state: State, replica: int, r: int, n: int):
     return True, given_back, scheduled_victims
 
 
-@njit
+@njit_inner
 def least_important(state: State, replica: int) -> int:
     """Place in `running` of the largest (priority, arrival); of equals the first."""
     running, requests = state.running[replica], state.requests
@@ -111,7 +111,7 @@ def least_important(state: State, replica: int) -> int:
     return worst
 
 
-@njit
+@njit_inner
 def admit_waiting(state: State, replica: int, budget: int, cut: int) -> int:
     """Admit from the head of the waiting queue; the first that cannot go ends it. Returns why it
     ended.
@@ -155,7 +155,7 @@ def admit_waiting(state: State, replica: int, budget: int, cut: int) -> int:
     return cut
 
 
-@njit
+@njit_inner
 def lacks_blocks(state: State, replica: int, r: int, hits: int, tokens: int):
     """(ADMITTED, 0) if `r` may have the blocks for `tokens` tokens, else (which refusal, blocks
     needed).

@@ -1,0 +1,154 @@
+"""What all schemas of recorded cases share: reading a file, and one step of a replay."""
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sim import moves, policies, reasons
+from sim.requests import RUN, Table, empty_requests
+from sim.state import POLICY, State, events_per_step, new_state, records
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a replay may know of a recorded case."""
+
+    engine: str
+    name: str
+    config: dict[str, Any]
+    requests: list[dict[str, Any]]
+
+
+class Engine(NamedTuple):
+    """How the cases of one folder are replayed and what is compared."""
+
+    replay: Callable[[Case], dict[str, Any]]
+    recorded: Callable[[dict[str, Any]], dict[str, Any]]  # the recorded trace, in the same form
+    skip: Callable[[dict[str, Any]], str | None]  # why a trace is not to be imitated, if so
+
+
+def parse_case(path: Path, engines: Iterable[str]) -> tuple[Case, dict[str, Any]]:
+    """The case in a file, and the whole file. Raises ValueError in words when it is no case."""
+    try:
+        document = json.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path}: not a readable JSON file ({error})") from error
+    if not isinstance(document, dict):
+        raise ValueError(f"{path}: a case is a JSON object, found {type(document).__name__}")
+    missing = [key for key in ("config", "requests") if key not in document]
+    if missing:
+        raise ValueError(f"{path}: a case has config and requests; missing: {', '.join(missing)}")
+    folder = path.resolve().parent.name
+    engine = folder if folder in engines else document.get("engine", folder)
+    return Case(engine, path.stem, document["config"], document["requests"]), document
+
+
+def happenings(
+    case: Case, ids: list[int]
+) -> tuple[dict[int, list[int]], dict[int, list[int]], int]:
+    """(rows that arrive, rows that are aborted) by step in submission order, and the last such
+    step.
+    """
+    arrivals: dict[int, list[int]] = {}
+    aborts: dict[int, list[int]] = {}
+    row = {id_: k for k, id_ in enumerate(ids)}
+    for request in case.requests:
+        arrivals.setdefault(request["arrival_step"], []).append(row[request["id"]])
+        if request.get("abort_step") is not None:
+            aborts.setdefault(request["abort_step"], []).append(row[request["id"]])
+    return arrivals, aborts, max([*arrivals, *aborts], default=0)
+
+
+def table_of(case: Case) -> tuple[Table, list[int]]:
+    """(requests, their ids) of a case that knows lengths only; rows stand in order of arrival."""
+    rows = sorted(case.requests, key=lambda request: (request["arrival_step"], request["id"]))
+    table = empty_requests(len(rows))
+    table.prompt_len = [request["prompt"] for request in rows]
+    table.max_tokens = table.output_len = [request["output"] for request in rows]
+    table.arrival_s = [request["arrival_step"] for request in rows]
+    return table, [request["id"] for request in rows]
+
+
+def state_of(table: Table, runs: Table | None, row: Any) -> State:
+    """A fresh server with one policy row, with room for every event that a step may write. No runs:
+    contents are unknown."""
+    runs = records(0, RUN) if runs is None else runs
+    policy = records(1, POLICY)
+    policy[0] = row
+    return new_state(table, runs, policy, num_events=events_per_step(policy) + 2 * len(table))
+
+
+def kv_in_use(state: State) -> dict[str, Any]:
+    """KV blocks held while the planned step runs."""
+    return {"kv": int(state.policy[0].num_gpu_blocks - 1 - state.counters[0].num_free_blocks)}
+
+
+def play_step(
+    state: State,
+    ids: list[int],
+    s: int,
+    planned: Callable[[State], dict[str, Any]] = kv_in_use,
+) -> dict[str, Any]:
+    """Schedule and complete step `s`; the row that `sim replay` prints of it. `planned`: what else
+    it says, asked between the two."""
+    counters = state.counters[0]
+    policies.schedule(state, 0)
+    events = state.events[: state.log[0].num_events]
+    plan = state.plan[0, : counters.num_planned]
+    row: dict[str, Any] = {
+        "s": s,
+        "sched": [
+            [ids[item.request], int(item.num_tokens), int(item.num_computed)] for item in plan
+        ],
+        "preempted": [ids[r] for r in events.request[events.kind == reasons.PREEMPTION]],
+        "finished": [],
+    } | planned(state)
+    if ignored := [ids[r] for r in events.request[events.kind == reasons.IGNORED]]:
+        row["ignored"] = ignored
+    moves.complete(state, 0, np.zeros(counters.num_planned, np.int32), s + 1.0)
+    ended = state.ended[0, : counters.num_ended]
+    row["finished"] = [ids[r] for r in ended if state.requests[r].status == reasons.FINISHED]
+    return row
+
+
+def walk(
+    case: Case,
+    state: State,
+    ids: list[int],
+    planned: Callable[[State], dict[str, Any]] = kv_in_use,
+) -> Iterator[tuple[dict[str, Any], bool]]:
+    """(row, whether somebody is yet to arrive) of each step that finds anybody in the system, for
+    as long as it is asked or until all is done."""
+    arrivals, _, last = happenings(case, ids)
+    s = 0
+    while s <= last or in_system(state):
+        state.log.num_events = 0
+        for r in sorted(arrivals.get(s, [])):
+            moves.add(state, 0, r)
+        if in_system(state):
+            yield play_step(state, ids, s, planned), s < last
+        s += 1
+
+
+def in_system(state: State) -> bool:
+    """Whether anybody waits or runs."""
+    counters = state.counters[0]
+    return bool(counters.num_running + counters.num_waiting + counters.num_swapped > 0)
+
+
+def difference(ours: dict[str, Any], recorded: dict[str, Any]) -> str | None:
+    """The first step in which two replays differ, both sides; None when they are equal."""
+    for one, other in zip(ours["steps"], recorded["steps"], strict=False):
+        if one != other:
+            keys = [k for k in one.keys() | other.keys() if one.get(k) != other.get(k)]
+            sides = [{k: side.get(k) for k in sorted(keys)} for side in (one, other)]
+            return f"step {other['s']}: ours {sides[0]}, recorded {sides[1]}"
+    if len(ours["steps"]) != len(recorded["steps"]):
+        return f"ours has {len(ours['steps'])} steps, recorded {len(recorded['steps'])}"
+    if ours["status"] != recorded["status"]:
+        return f"ours ends {ours['status']}, recorded {recorded['status']}"
+    return None
