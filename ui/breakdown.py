@@ -43,7 +43,7 @@ def of_steps(latency: Any, steps: np.recarray) -> Breakdown:
 def _roofline(latency: Any, steps: Any, seconds: Any) -> None:
     for s in range(len(steps)):
         gemm, weights, _, _, _, _, _, _ = roofs(latency, steps[s])
-        linear, decode, prefill, head, activations, all_reduce, launch, host = terms(
+        linear, decode, prefill, head, activations, all_reduce, launch, host, swap = terms(
             latency, steps[s]
         )
         seconds[s, 0] = linear
@@ -51,4 +51,4 @@ def _roofline(latency: Any, steps: Any, seconds: Any) -> None:
         seconds[s, 2] = weights
         seconds[s, 3] = decode + prefill
         seconds[s, 4] = head
-        seconds[s, 5] = activations + all_reduce + launch + host
+        seconds[s, 5] = activations + all_reduce + launch + host + swap
