@@ -250,7 +250,7 @@ def stuck_request(state: State, replica: int) -> int:
 
 
 @njit
-def run_slice(state: State, world: World, max_steps: int) -> int:
+def run_slice(state: State, world: World, engines: tuple[int, ...], max_steps: int) -> int:
     """Up to `max_steps` steps of a single server; returns why it came back."""
     clock, log = world.clock[0], state.log[0]
     replica = clock.replica
@@ -272,7 +272,7 @@ def run_slice(state: State, world: World, max_steps: int) -> int:
             return AT_MAX_STEPS
 
         before = log.num_events
-        policies.schedule(state, replica)
+        policies.schedule_for(state, replica, engines)
         if counters.num_planned + counters.num_preempted + counters.num_ended == 0:
             if soonest < np.inf:
                 log.num_events = before
@@ -331,9 +331,10 @@ def run(
         num_events=4 * len(requests) + 2 * events_per_step(policy),
     )
     world = new_world(state, latency, loop_think_s, limits, record_items)
+    engines = policies.only(int(policy[0].engine)) if len(policy) == 1 else policies.ANY
     give_up = time.monotonic() + limits.deadline_s
     while True:
-        outcome = run_slice(state, world, STEPS_A_SLICE)
+        outcome = run_slice(state, world, engines, STEPS_A_SLICE)
         if outcome == NO_ROOM:
             state = with_more_room(state, world)
         elif outcome != SLICE_OVER:
