@@ -22,6 +22,7 @@ def complete(state: State, replica: int, flags: np.ndarray, now_s: float) -> Non
     counters, log, gaps = state.counters[replica], state.log[0], state.gaps
     requests, plan_ = state.requests, state.plan[replica]
     previous_end_s, regular = counters.previous_end_s, 0
+    gap_since_s = np.inf  # when the gap written last began
     for i in range(counters.num_planned):
         item = plan_[i]
         request = requests[item.request]
@@ -41,7 +42,11 @@ def complete(state: State, replica: int, flags: np.ndarray, now_s: float) -> Non
             else:
                 seconds = now_s - request.last_token_s
                 request.max_gap_s = max(request.max_gap_s, seconds)
-                write_gap(gaps, log, item.request, seconds)
+                if request.last_token_s == gap_since_s:
+                    gaps[log.num_gaps - 1].count += 1
+                else:
+                    write_gap(gaps, log, item.request, seconds)
+                    gap_since_s = request.last_token_s
             request.last_token_s = now_s
             ends = request.num_tokens >= request.stop_at or flags[i] != reasons.NOT_FINISHED
         if ends:

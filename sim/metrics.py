@@ -68,7 +68,7 @@ def itl_values(trace: Trace) -> tuple[Floats, NDArray[np.int64]]:
     since_previous = np.diff(ends, prepend=ends[:1])
     counts = steps.num_regular_gaps[by_replica].astype(np.int64)
     values = np.concatenate([since_previous, trace.gaps.seconds])
-    return values, np.concatenate([counts, np.ones(len(trace.gaps), np.int64)])
+    return values, np.concatenate([counts, trace.gaps["count"]])
 
 
 def ttft_s(requests: Table) -> Floats:

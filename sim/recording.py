@@ -19,8 +19,10 @@ def note(state: State, r: int, kind: int, value: int, limit: int) -> None:
 
 @njit_inline
 def write_gap(gaps, log, r: int, seconds: float) -> None:
+    """Write down a gap that `r` had in the step at hand."""
     gap = gaps[log.num_gaps]
     gap.step = log.num_steps
     gap.request = r
+    gap.count = 1
     gap.seconds = seconds
     log.num_gaps += 1

@@ -66,9 +66,18 @@ EVENT = np.dtype(
     align=True,
 )
 
-# A gap between two tokens of one request that did not come in consecutive steps. All other gaps are
-# the duration of a step (num_regular_gaps of them).
-GAP = np.dtype([("step", np.int32), ("request", np.int32), ("seconds", np.float64)], align=True)
+# A gap between two tokens of one request that did not come in consecutive steps, and how many
+# requests next to each other in the batch had this very gap. All other gaps are the duration of a
+# step (num_regular_gaps of them).
+GAP = np.dtype(
+    [
+        ("step", np.int32),
+        ("request", np.int32),  # the first of them
+        ("count", np.int32),
+        ("seconds", np.float64),
+    ],
+    align=True,
+)
 
 
 @dataclass(frozen=True)

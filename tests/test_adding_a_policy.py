@@ -78,8 +78,9 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def python(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = os.environ | {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(folder)}
+    command = [sys.executable, *arguments]
     return subprocess.run(
-        [sys.executable, *arguments], cwd=folder, env=environment, capture_output=True, text=True
+        command, cwd=folder, env=environment, capture_output=True, text=True, check=False
     )
 
 

@@ -84,7 +84,7 @@ def test_gaps_that_are_no_step_are_written_down() -> None:
     assert victims.sum() >= 1
     assert len(trace.gaps) >= 1
     assert trace.gaps.seconds.max() == pytest.approx(trace.requests.max_gap_s.max())
-    counted = int(trace.steps.num_regular_gaps.sum()) + len(trace.gaps)
+    counted = int(trace.steps.num_regular_gaps.sum()) + int(trace.gaps["count"].sum())
     assert counted == int(trace.requests.num_outputs.sum()) - len(trace.requests)
 
 

@@ -292,8 +292,8 @@ def test_the_ratio_falls_with_decode_steps_only_and_starts_anew_when_idle() -> N
 
 def test_retraction_takes_the_fewest_outputs_then_the_longest_prompt() -> None:
     """100 tokens of KV, no future expected. Three requests hold 32, take 3 a step, and after 22
-    steps two are left. The youngest two have as many outputs; the longer prompt gives way, waits at the
-    end of the line, and the ratio is set to what those left have generated plus 20 each."""
+    steps two tokens are left. The youngest two have as many outputs; the longer prompt gives way,
+    waits at the end of the line, and the ratio is set to what the others have and 20 more each."""
     asked = [(10, 70), (8, 60), (13, 50), (5, 20)]
     made = server(asked, max_total_tokens=100, schedule_conservativeness=0.0)
     made.add(0).step()

@@ -1,9 +1,11 @@
 """SGLang: a prefill batch runs alone while anybody can be admitted; else everybody decodes.
- Admission estimates the future: each decoding request is expected to generate new_token_ratio of
+
+Admission estimates the future: each decoding request is expected to generate new_token_ratio of
 what it may still generate, and a newcomer must fit beside all of that. The ratio falls with every
 decode step; when the estimate was too low and memory runs out, requests are retracted and the ratio
 is set anew. With enable_mixed_chunk the decodes join the prefill batch.
- Source: SGLang 0.5.5, `python/sglang/srt/managers/scheduler.py` (`get_new_batch_prefill`,
+
+Source: SGLang 0.5.5, `python/sglang/srt/managers/scheduler.py` (`get_new_batch_prefill`,
 `update_running_batch`), `schedule_policy.py` (`PrefillAdder`), `schedule_batch.py`
 (`retract_decode`); overlap schedule off, schedule_policy fcfs. The rule in words, and what is
 simplified: docs/sglang-rule.md."""
@@ -34,10 +36,10 @@ def schedule(state: State, replica: int) -> None:
     if counters.num_planned == 0:
         schedule_decodes(state, replica)
     else:
-        allocate(state, replica)
+        leaves_a_cut = allocate(state, replica)
         if policy.enable_mixed_chunk:
             plan_decodes(state, replica)
-        if num_decoding == 0 or policy.enable_mixed_chunk or was_cut(state, replica):
+        if num_decoding == 0 or policy.enable_mixed_chunk or leaves_a_cut:
             counters.batch_is_full = 0
     counters.batch_size = counters.num_running
 
@@ -164,11 +166,16 @@ def clipped(tokens: int) -> int:
 
 
 @njit_inner
-def allocate(state: State, replica: int) -> None:
-    """Take the pages of a prefill batch, now that all of it is known."""
+def allocate(state: State, replica: int) -> bool:
+    """Take the pages of a prefill batch, now that all of it is known; returns whether it leaves a
+    prompt half done.
+    """
+    leaves_a_cut = False
     for i in range(state.counters[replica].num_planned):
         item = state.plan[replica, i]
         take_pages(state, replica, np.int64(item.request), item.num_computed + item.num_tokens)
+        leaves_a_cut |= item.num_tokens < item.num_needed
+    return leaves_a_cut
 
 
 @njit_inline
@@ -180,15 +187,6 @@ def take_pages(state: State, replica: int, r: int, tokens: int) -> bool:
     if state.policy[replica].enable_prefix_caching and tokens >= request.cache_at:
         kv.enter_full_blocks(state, replica, r, tokens)
     return True
-
-
-@njit_inner
-def was_cut(state: State, replica: int) -> bool:
-    """Whether the batch leaves a prompt half done."""
-    for i in range(state.counters[replica].num_planned):
-        if state.plan[replica, i].num_tokens < state.plan[replica, i].num_needed:
-            return True
-    return False
 
 
 # --- decode --------------------------------------------------------------------------------------
@@ -216,7 +214,7 @@ def plan_decodes(state: State, replica: int) -> None:
     for i in range(counters.num_running):
         r = state.running[replica, i]
         if is_decoding(state, r):
-            if take_pages(state, replica, r, state.requests[r].num_tokens):
+            if take_pages(state, replica, r, state.requests[r].num_computed + 1):
                 moves.plan(state, replica, r, 1, 1)
             else:
                 moves.note(state, r, reasons.REFUSED_KV_BLOCKS, 1, counters.num_free_blocks)
@@ -242,18 +240,21 @@ def retract(state: State, replica: int) -> None:
     The last one is never retracted; a half-done prompt pays for it, if need be."""
     counters, requests = state.counters[replica], state.requests
     while lacks_pages(state, replica):
-        victim, others, cut = -1, 0, -1
+        nobody, others = counters.num_running, 0
+        victim = cut = nobody
         for i in range(counters.num_running):
             r = state.running[replica, i]
             if not is_decoding(state, r):
                 cut = i
                 continue
             others += 1
-            if victim < 0 or goes_first(requests[r], requests[state.running[replica, victim]]):
+            if victim == nobody or goes_first(
+                requests[r], requests[state.running[replica, victim]]
+            ):
                 victim = i
         if others <= 1:
             victim = cut
-        if victim < 0:
+        if victim == nobody:
             break
         moves.preempt(state, replica, victim)
     counters.stop_reason, counters.batch_is_full = reasons.PREEMPTED, 0

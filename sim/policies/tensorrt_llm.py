@@ -1,9 +1,11 @@
 """TensorRT-LLM in-flight batching: two schedulers ask one list of requests, in order of arrival.
- The capacity scheduler says who may have KV memory, the micro-batch scheduler who of these gets
+
+The capacity scheduler says who may have KV memory, the micro-batch scheduler who of these gets
 tokens of this step. The active list holds the first max_batch_size requests that arrived and have
 not ended; a paused request keeps its place in it. The first chunk of a prompt takes the blocks of
 the whole prompt. Reused blocks cost no tokens of the budget; capacity counts what must be free.
- Source: NVIDIA/TensorRT-LLM, `tensorrt_llm/_torch/pyexecutor/scheduler/scheduler.py` @ 002f3cc3d055
+
+Source: NVIDIA/TensorRT-LLM, `tensorrt_llm/_torch/pyexecutor/scheduler/scheduler.py` @ 002f3cc3d055
 and, for counts of blocks, `kvCacheManager.cpp` @ b35ac1b64368. Not modelled: the overlap scheduler,
 priorities, `KVCacheV2Scheduler`, and the step for which a prompt waits while another
 request computes a block that both start with (here it computes the block once more)."""
@@ -277,7 +279,7 @@ def serve(state: State, replica: int, r: int, n: int) -> None:
     request = state.requests[r]
     needed, computed = request.num_tokens - request.num_computed, request.num_computed + n
     if request.num_tokens > request.capacity:
-        kv.grow(state, replica, r, request.num_tokens)
+        kv.grow(state, replica, r, request.num_computed + needed)
     if state.policy[replica].enable_prefix_caching and computed >= request.cache_at:
         kv.enter_full_blocks(state, replica, r, computed)
     moves.plan(state, replica, r, n, needed)
