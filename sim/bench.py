@@ -1,5 +1,6 @@
 """How fast the core is on this machine: named workloads, every record on, cold and warm start.
- A request-token is one (request, step) pair with at least one token scheduled. Figures are medians
+
+A request-token is one (request, step) pair with at least one token scheduled. Figures are medians
 of five runs in one process, so compare only within one table."""
 
 import json

@@ -1,5 +1,6 @@
 """`njit`: how every kernel of this project is compiled, and where the compiled code is kept.
- Numba's on-disk cache notices an edit of a kernel's own file only, not of the files it calls into;
+
+Numba's on-disk cache notices an edit of a kernel's own file only, not of the files it calls into;
 so the cache lives in a folder named after a hash of all sources of `sim/`, and an edit anywhere
 starts a new one. Set NUMBA_DISABLE_JIT=1 to run the same functions as plain Python."""
 

@@ -1,11 +1,14 @@
 """Paged KV memory of a replica: blocks, reference counts, the free list, and the prefix cache.
- A request holds a row of the block table. Blocks are taken from the head of the free list; a
+
+A request holds a row of the block table. Blocks are taken from the head of the free list; a
 finished request gives its blocks back tail first, those without a hash to the front of the list and
 those in the prefix cache to its back, so that the list is LRU and a prompt's tail is evicted before
 its head.
- The prefix cache knows whole blocks by a hash chained over the tokens before them. A look-up
+
+The prefix cache knows whole blocks by a hash chained over the tokens before them. A look-up
 compares contents too, so that a collision of hashes changes nothing.
- Source: `vllm/v1/core/block_pool.py`, `kv_cache_utils.py`, `single_type_kv_cache_manager.py`,
+
+Source: `vllm/v1/core/block_pool.py`, `kv_cache_utils.py`, `single_type_kv_cache_manager.py`,
 0.26.0. Not modelled: sliding windows, several cache groups, connectors."""
 
 import numpy as np

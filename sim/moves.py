@@ -1,5 +1,6 @@
 """The moves that policies share: plan, admit, preempt; and what follows a step: complete, abort.
- A policy chooses, these mutate. `add`, `complete`, `abort` and `cancel_step` are legal between any
+
+A policy chooses, these mutate. `add`, `complete`, `abort` and `cancel_step` are legal between any
 two steps; with `policies.schedule` they are all that an executor, simulated or real, needs."""
 
 import numpy as np

@@ -1,5 +1,6 @@
 """The waiting queue of a replica: first come first served, or by priority.
- FCFS is a list threaded through the request table, with preempted requests put back at its front.
+
+FCFS is a list threaded through the request table, with preempted requests put back at its front.
 Under the priority policy it is a binary heap by (priority, arrival, id), and nobody is favoured for
 having run. Source: `vllm/v1/core/sched/request_queue.py`, 0.26.0."""
 

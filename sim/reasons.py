@@ -1,5 +1,6 @@
 """The words in which a step explains itself: one vocabulary for every policy.
- A kernel writes the integer beside the plan it made; nobody guesses it later. The order of each
+
+A kernel writes the integer beside the plan it made; nobody guesses it later. The order of each
 tuple is the value of the code: ``STOP_REASONS[BUDGET] == "budget"``."""
 
 # Why a step did no more than it did. One per step.

@@ -3,7 +3,8 @@
 ``REQUEST`` is a structured dtype viewed as ``np.recarray``, so a kernel reads like prose
 (``request.num_computed += n``) compiled or not. Rows stand in arrival order; a row's index is the
 request's id. Names are vLLM's (``vllm/v1/request.py``).
- Two columns look alike and are kept apart on purpose: ``max_tokens`` is what the client asked for
+
+Two columns look alike and are kept apart on purpose: ``max_tokens`` is what the client asked for
 and all that a policy may read; ``output_len`` is where EOS falls, known to ``complete`` alone."""
 
 from typing import Any

@@ -1,5 +1,6 @@
 """What happened: the records a run leaves behind.
- Four flat tables, joined by index. Times are seconds on the run's clock, sizes are tokens or KV
+
+Four flat tables, joined by index. Times are seconds on the run's clock, sizes are tokens or KV
 blocks. A Workload is what was asked; a Trace is what happened."""
 
 from dataclasses import dataclass

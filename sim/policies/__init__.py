@@ -1,5 +1,6 @@
 """The policies, one file an engine. A new one is its file and one line here.
- A policy answers two questions: who may have KV memory, and who gets tokens of this step's budget.
+
+A policy answers two questions: who may have KV memory, and who gets tokens of this step's budget.
 It sees requests, KV blocks and its own knobs; never a clock, a GPU or a page."""
 
 from sim import moves

@@ -1,8 +1,10 @@
 """vLLM V1: no phases. Computed tokens catch up with known tokens, within one budget a step.
- Running requests come first, in list order; then, if nobody had to be preempted, waiting requests
+
+Running requests come first, in list order; then, if nobody had to be preempted, waiting requests
 are admitted until the budget, max_num_seqs or the KV blocks run out. That decodes come before new
 prompts is a consequence of list order, not a rule.
- Source: `vllm/v1/core/sched/scheduler.py`, `Scheduler.schedule`, vLLM 0.26.0, synchronous
+
+Source: `vllm/v1/core/sched/scheduler.py`, `Scheduler.schedule`, vLLM 0.26.0, synchronous
 scheduling."""
 
 from sim import kv_cache as kv
