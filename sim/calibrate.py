@@ -69,6 +69,7 @@ class Fit:
 
     constants: dict[str, float]
     num_rows: int
+    reach: dict[str, int]  # the largest step, batch and context among the rows
     mean_error: float
     p90_error: float
     left_out_error: float | None  # None with fewer than two models
@@ -155,6 +156,18 @@ def fit(groups: list[Group], names: Iterable[str], others: Mapping[str, float]) 
     return constants(found.x)
 
 
+def reach_of(groups: Iterable[Group]) -> dict[str, int]:
+    """How far the rows go: tokens and decodes of a step, tokens that a request attends to."""
+    tokens = batch = context = 0
+    for group in groups:
+        steps = group.steps
+        tokens = max(tokens, int((steps.num_prefill_tokens + steps.num_decodes).max()))
+        batch = max(batch, int(steps.num_decodes.max()))
+        attended = steps.decode_context // np.maximum(steps.num_decodes, 1)
+        context = max(context, int(attended.max()), int(steps.prefill_context.max()))
+    return {"max_tokens": tokens, "max_batch": batch, "max_context": context}
+
+
 def rounded(constants: Mapping[str, float]) -> dict[str, float]:
     return {name: float(f"{value:.4g}") for name, value in constants.items()}
 
@@ -177,6 +190,7 @@ def fit_with_errors(
     return Fit(
         constants=constants,
         num_rows=len(errors),
+        reach=reach_of(groups),
         mean_error=float(errors.mean()),
         p90_error=float(np.quantile(errors, 0.9)),
         left_out_error=float(relative(np.concatenate(left_out)).mean()) if left_out else None,
@@ -229,6 +243,7 @@ def default_of(
     return Fit(
         constants=mean,
         num_rows=len(flat),
+        reach=reach_of([group for key in mine for group in groups[key]]),
         mean_error=float(flat.mean()),
         p90_error=float(np.quantile(flat, 0.9)),
         left_out_error=None,
@@ -267,6 +282,7 @@ def write_fits(fits: Mapping[tuple[str, str], Fit]) -> None:
         lines = [f"[{gpu_name}.{precision}]"]
         lines += [f"{name} = {value!r}" for name, value in fit_.constants.items()]
         lines.append(f"num_rows = {fit_.num_rows}")
+        lines += [f"{name} = {value}" for name, value in fit_.reach.items()]
         lines += [f"mean_error = {fit_.mean_error:.4f}", f"p90_error = {fit_.p90_error:.4f}"]
         if fit_.left_out_error is not None:
             lines.append(f"left_out_error = {fit_.left_out_error:.4f}")

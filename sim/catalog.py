@@ -152,6 +152,9 @@ class Efficiency:
     kind: str
     constants: dict[str, float]
     num_rows: int
+    max_tokens: int  # how far the rows of the fit go: tokens of a step,
+    max_batch: int  # decodes of a step,
+    max_context: int  # tokens that a request attends to
     mean_error: float
     p90_error: float
     left_out_error: float | None
@@ -318,6 +321,7 @@ def efficiency(gpu_name: str, precision_name: str) -> Efficiency:
     entry = dict(entries[gpu_name if calibrated else "default"][computed_in])
     about = {
         "num_rows": entry.pop("num_rows"),
+        **{name: entry.pop(name) for name in ("max_tokens", "max_batch", "max_context")},
         "mean_error": entry.pop("mean_error"),
         "p90_error": entry.pop("p90_error"),
         "left_out_error": entry.pop("left_out_error", None),

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sim import engine, metrics
+from sim.provenance import provenance
 from sim.scenario import Resolved, Scenario, ScenarioError, resolve
 from sim.trace import Trace
 from sim.traces import Imported, read_trace
@@ -99,7 +100,7 @@ def run_resolved(
         cancelled=cancelled,
         record_items=record_items,
     )
-    return Result(resolved, workload, trace, resolved.notes + notes)
+    return Result(resolved, workload, trace, resolved.notes + notes + provenance(trace, resolved))
 
 
 def workload_of(
