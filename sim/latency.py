@@ -241,11 +241,17 @@ def load(**fields: float) -> Any:
 
 
 def model_flop(latency: Any, steps: Any) -> Any:
-    """FLOP that the model needs for each step, over all GPUs of the replica (rows or one row)."""
+    """FLOP that the model needs for each step, over all GPUs of the replica (rows or one row).
+
+    What a padded batch computes for nobody does not count; its attention is taken off in
+    proportion."""
     num_tokens = steps.num_prefill_tokens.astype(np.float64) + steps.num_decodes
-    pairs = steps.prefill_pairs + steps.decode_context
-    flop = num_tokens * latency.gemm_flop_per_token + pairs * latency.attention_flop_per_pair
-    return latency.num_gpus * (flop + steps.num_sampled * latency.head_flop_per_row)
+    wanted = num_tokens - steps.num_padding_tokens
+    share = wanted / np.maximum(num_tokens, 1.0)
+    pairs = share * (steps.prefill_pairs + steps.decode_context)
+    flop = wanted * latency.gemm_flop_per_token + pairs * latency.attention_flop_per_pair
+    rows = steps.num_sampled - steps.num_padding_rows
+    return latency.num_gpus * (flop + rows * latency.head_flop_per_row)
 
 
 def model_bytes(latency: Any, steps: Any) -> Any:

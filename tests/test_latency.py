@@ -183,6 +183,17 @@ def test_flop_and_bytes_of_a_step() -> None:
     assert moved[1] == 2 * linear_parameters + 2 * head + 131072 * (2000 + 2)
 
 
+def test_padding_is_no_work_of_the_model() -> None:
+    """A padded step takes as long as its rectangle, but half of it is computed for nobody."""
+    row = row_of("Llama-3.1-8B", "h100")
+    steps = np.zeros(2, STEP).view(np.recarray)
+    steps.num_prefill_tokens = 1000
+    steps[1].num_padding_tokens = 500
+    whole, padded = model_flop(row, steps)
+    assert padded == whole / 2
+    assert step_seconds(row, steps[0]) == step_seconds(row, steps[1])
+
+
 def test_many_steps_are_the_same_as_one_at_a_time() -> None:
     row = row_of("SmolLM2-135M", "a100")
     steps = np.zeros(3, STEP).view(np.recarray)
