@@ -30,6 +30,13 @@ calibrate: .venv/runtime
 	@test -n "$(TABLE)" || { echo "usage: make calibrate TABLE=path [ALLREDUCE=path]"; exit 2; }
 	$(VENV)/python -m sim.calibrate $(TABLE) $(ALLREDUCE)
 
+bench-ui: .venv/develop
+	$(VENV)/python -m benchmarks.browser
+	$(VENV)/python -m benchmarks.crowd --seconds 120
+
+screenshots: .venv/develop
+	$(VENV)/python -m benchmarks.screenshots
+
 clean:
 	rm -rf .venv .numba_cache .mypy_cache .pytest_cache .ruff_cache
 

@@ -1,7 +1,6 @@
 """Batchscope's table of contents: the frame that every page stands in, and the start-up."""
 
 import gc
-from itertools import chain
 
 import streamlit as st
 
@@ -20,9 +19,16 @@ def start_up() -> None:
 
 
 start_up()
-token_budget = st.Page("pages/token_budget.py", title="Token budget")
-first = st.Page(lambda: st.switch_page(token_budget), title="Batchscope", default=True)
-groups = {"Learn": [token_budget]}
-page = st.navigation([first, *chain.from_iterable(groups.values())], position="hidden")
-frame.stand_in(groups)
-page.run()
+groups = {
+    "": [st.Page("pages/start.py", title="Start here", default=True)],
+    "Learn": [
+        st.Page("pages/two_phases.py", title="Two phases"),
+        st.Page("pages/six_ways.py", title="Six ways to batch"),
+        st.Page("pages/token_budget.py", title="Token budget"),
+        st.Page("pages/kv_memory.py", title="KV memory"),
+    ],
+    "Practise": [st.Page("pages/reference.py", title="Reference")],
+}
+page = frame.navigation(groups)
+if frame.stand_in(groups, page):
+    page.run()

@@ -4,10 +4,11 @@ import streamlit as st
 
 from sim import catalog, latency_rows
 from sim.phases import Point, decode_step, knee_tokens, mixed_step, operating_point, prefill_step
-from ui import frame, phases, units
+from ui import frame, panel, phases, units
 from ui.figures.phases import parts_figure, per_token_figure, roofline_figure
 
 frame.required("two_phases")
+DARK = st.context.theme.type == "dark"
 
 st.title("Two phases", anchor=False)
 st.markdown(
@@ -38,11 +39,18 @@ left, right = st.columns(2)
 with left:
     st.subheader("Where a step lands", anchor=False)
     st.plotly_chart(
-        roofline_figure(row, points), key="roofline", alt=phases.roofline_text(points, row)
+        roofline_figure(row, points, DARK),
+        theme=None,
+        config=panel.CONFIG,
+        key="roofline",
+        alt=phases.roofline_text(points, row),
     )
 with right:
     st.subheader("Where its time goes", anchor=False)
-    st.plotly_chart(parts_figure(points), key="parts", alt=phases.parts_text(points))
+    st.plotly_chart(
+        parts_figure(points, DARK), theme=None, config=panel.CONFIG, key="parts",
+        alt=phases.parts_text(points),
+    )  # fmt: skip
     st.markdown(phases.piggyback(prefill, decode, together))
 with st.expander("The same as a table"):
     st.dataframe(phases.table(points), hide_index=True)
@@ -62,7 +70,9 @@ def series(rows: list[tuple[int, Point]]) -> list[tuple[int, float]]:
 
 
 st.plotly_chart(
-    per_token_figure(series(decodes), series(prompts), knee_tokens(row)),
+    per_token_figure(series(decodes), series(prompts), knee_tokens(row), DARK),
+    theme=None,
+    config=panel.CONFIG,
     key="per_token",
     alt=phases.per_token_text(decodes, prompts, knee_tokens(row)),
 )

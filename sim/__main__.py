@@ -14,6 +14,7 @@ import click
 
 from sim import bench, latency_table, replay
 from sim.export import write_trace
+from sim.perfetto import write_perfetto
 from sim.report import summary_table, workload_table
 from sim.run import Result, simulate
 from sim.scenario import Scenario, load_scenario
@@ -43,14 +44,21 @@ def sim() -> None:
 @click.argument("scenario", required=False, type=click.Path(path_type=Path))
 @click.option("--summary", type=click.Choice(["json", "table"]), default="table")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write the tables to this folder.")
+@click.option("--perfetto", type=click.Path(path_type=Path), help="Write a Chrome trace here.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="In place of the scenario's seed.")
 @click.option("--schema", is_flag=True, help="Print the JSON schema of a scenario file.")
 def run_command(
-    scenario: Path | None, summary: str, trace: Path | None, seed: int | None, schema: bool
+    scenario: Path | None,
+    summary: str,
+    trace: Path | None,
+    perfetto: Path | None,
+    seed: int | None,
+    schema: bool,
 ) -> None:
     """Run SCENARIO (.json or .toml) and print what it comes to.
 
-    --trace writes steps.csv, requests.csv and scenario.json. Ctrl-C ends the run as cancelled.
+    --trace writes steps.csv, requests.csv and scenario.json, --perfetto a trace for
+    ui.perfetto.dev. Ctrl-C ends the run as cancelled.
     """
     if schema:
         click.echo(json.dumps(Scenario.model_json_schema(), indent=2))
@@ -69,6 +77,8 @@ def run_command(
         click.echo(f"note: {note}", err=True)
     if trace is not None:
         write_tables(trace, result)
+    if perfetto is not None:
+        write_chrome_trace(perfetto, result)
     if result.all_rejected:
         counts = ", ".join(f"{n:,} {why}" for why, n in result.summary["rejected_reasons"].items())
         raise Refused(f"{scenario}: every request was rejected ({counts})")
@@ -95,6 +105,15 @@ def write_tables(folder: Path, result: Result) -> None:
     except OSError as error:
         raise Refused(f"--trace {folder}: {(error.strerror or str(error)).lower()}") from None
     click.echo(f"wrote {', '.join(map(str, paths))}", err=True)
+
+
+def write_chrome_trace(path: Path, result: Result) -> None:
+    try:
+        with path.open("w", encoding="utf-8") as stream:
+            write_perfetto(stream, result.trace, result.resolved, result.workload.label)
+    except OSError as error:
+        raise Refused(f"--perfetto {path}: {(error.strerror or str(error)).lower()}") from None
+    click.echo(f"wrote {path}", err=True)
 
 
 # --- latency --------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
 """Widgets that several pages share: presets, the settings behind a button, tiles."""
 
 from collections.abc import Callable
+from typing import Literal
 
 import streamlit as st
 
@@ -9,17 +10,17 @@ from ui import state
 from ui.presets import Preset
 from ui.runs import Picture
 from ui.settings import Settings
-from ui.story import Tile
+from ui.story import Delta, Tile
 
 KEY = state.PREFIX
+Arrow = Literal["up", "down", "off"]
 
 
 def preset_pills(presets: tuple[Preset, ...], key: str) -> str:
     """A button a preset; returns the id of the chosen one, which cannot be unchosen."""
     names = {preset.id: preset.label for preset in presets}
     chosen = st.pills(
-        "Preset", list(names), format_func=names.__getitem__, key=key,
-        default=presets[0].id, required=True,
+        "Preset", list(names), format_func=names.__getitem__, key=key, required=True,
         label_visibility="collapsed", wrap=True,
     )  # fmt: skip
     return chosen or presets[0].id
@@ -101,7 +102,23 @@ def tile_row(tiles: list[Tile], stale: bool) -> None:
         st.caption("Picture and figures are those of the last settings that the engine accepted.")
     with st.container(horizontal=True, key="tiles"):
         for tile in tiles:
-            st.metric(tile.label, tile.value, help=tile.definition, border=True)
+            words, color, arrow = told(tile.delta)
+            st.metric(
+                tile.label, tile.value, words, help=tile.definition, border=True,
+                delta_color=color, delta_arrow=arrow,
+            )  # fmt: skip
+
+
+def told(delta: Delta | None) -> tuple[str | None, Literal["green", "orange", "gray"], Arrow]:
+    """A difference to the pinned run: never by colour alone."""
+    if delta is None:
+        return None, "gray", "off"
+    arrow: Arrow = "up" if delta.direction > 0 else "down" if delta.direction < 0 else "off"
+    if delta.better is None:
+        return delta.words, "gray", arrow
+    if delta.better:
+        return f"{delta.words}, better", "green", arrow
+    return f"{delta.words}, worse", "orange", arrow
 
 
 def no_trace_yet(back: Preset) -> None:
@@ -116,7 +133,7 @@ def no_trace_yet(back: Preset) -> None:
 
 
 def _go_back(preset: Preset) -> None:
-    st.session_state["preset"] = preset.id
+    state.choose(preset.id)
 
 
 def notices(picture: Picture) -> None:

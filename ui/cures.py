@@ -4,31 +4,31 @@ import re
 
 from sim.scenario import ScenarioError
 from ui.settings import Settings
-from ui.timeline import Cure, Problem
+from ui.timeline import Button, Problem
 from ui.units import count
 
-PRESET = Cure("preset", "Back to the preset")
+PRESET = Button("preset", "Back to the preset")
 
 
 def problem(error: ScenarioError, settings: Settings, budget: int, max_model_len: int) -> Problem:
     """The engine's sentence with the ways out of it. `max_model_len` as far as it is known."""
     text = re.sub(r"^replicas\[0\]\.(policy: )?", "", error.problems[0])
-    cures: list[Cure] = []
+    cures: list[Button] = []
     if "max_num_seqs" in text and settings.max_num_seqs is not None:
-        cures.append(Cure("seqs_auto", "Set max_num_seqs to auto"))
+        cures.append(Button("seqs_auto", "Set max_num_seqs to auto"))
         if budget < settings.max_num_seqs:
             cures.append(budget_cure(settings.max_num_seqs))
     elif "chunked prefill off" in text:
-        cures.append(Cure("chunking_on", "Turn chunking on"))
+        cures.append(Button("chunking_on", "Turn chunking on"))
         if max_model_len:
             cures.append(budget_cure(max_model_len))
-        cures.append(Cure(f"length:{budget}", f"Lower max_model_len to {count(budget)}"))
+        cures.append(Button(f"length:{budget}", f"Lower max_model_len to {count(budget)}"))
     elif room := re.search(r"max_model_len to at most ([1-9]\d*)", text):
         length = int(room.group(1))
-        cures.append(Cure(f"length:{length}", f"Lower max_model_len to {count(length)}"))
+        cures.append(Button(f"length:{length}", f"Lower max_model_len to {count(length)}"))
     return Problem(text, (*cures, PRESET))
 
 
-def budget_cure(least: int) -> Cure:
+def budget_cure(least: int) -> Button:
     """Raise the budget to `least`."""
-    return Cure(f"budget:{least}", f"Raise the budget to {count(least)}")
+    return Button(f"budget:{least}", f"Raise the budget to {count(least)}")

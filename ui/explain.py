@@ -216,7 +216,7 @@ def _stops(
     table["kind"][why == reasons.QUEUE_EMPTY] = KINDS["stop_queue_empty"]
     table["kind"][why == reasons.PREEMPTED] = KINDS["stop_preempted_plain"]
     _say_budget(table, why, cut, events, first)
-    _say_cap(table, why, cut, limits, first)
+    _say_cap(table, why, cut, limits, events, first)
     for reason, (name, kinds) in _STOPS.items():
         _say_refusal(table, why == reason, KINDS[name], events[np.isin(events.kind, kinds)], first)
     gate = events[events.kind == reasons.REFUSED_FULL_PROMPT]
@@ -237,8 +237,9 @@ def _say_budget(
     at = np.flatnonzero(short)[::-1][at]
     mine = spent[step]
     step, at = step[mine], at[mine]
-    table["kind"][step] = KINDS["stop_budget_cut"]
     table["request"][step] = cut.items.request[at]
+    new = _admitted(events, step + first, table["request"][step])
+    table["kind"][step] = np.where(new, KINDS["stop_budget_cut_new"], KINDS["stop_budget_cut"])
     table["b"][step] = cut.items.num_needed[at] - cut.items.num_tokens[at]
     refused = events[events.kind == reasons.REFUSED_BUDGET]
     step, at = np.unique(refused.step - first, return_index=True)
@@ -248,14 +249,28 @@ def _say_budget(
 
 
 def _say_cap(
-    table: np.ndarray, why: np.ndarray, cut: StepItems, limits: Limits, first: int
+    table: np.ndarray,
+    why: np.ndarray,
+    cut: StepItems,
+    limits: Limits,
+    events: np.recarray,
+    first: int,
 ) -> None:
     capped = ~cut.is_decode & (cut.items.num_tokens < cut.items.num_needed)
     capped &= cut.items.num_tokens == limits.cap
     step, at = np.unique(cut.step[capped] - first, return_index=True)
     mine = why[step] == reasons.CHUNK_CAP
-    table["kind"][step[mine]] = KINDS["stop_chunk_cap"]
-    table["request"][step[mine]] = cut.items.request[np.flatnonzero(capped)[at[mine]]]
+    step, at = step[mine], at[mine]
+    table["request"][step] = cut.items.request[np.flatnonzero(capped)[at]]
+    new = _admitted(events, step + first, table["request"][step])
+    table["kind"][step] = np.where(new, KINDS["stop_chunk_cap_new"], KINDS["stop_chunk_cap"])
+
+
+def _admitted(events: np.recarray, step: np.ndarray, request: np.ndarray) -> np.ndarray:
+    """Was the request admitted, or resumed, in the very step?"""
+    admitted = events[np.isin(events.kind, (reasons.ADMITTED, reasons.RESUMED))]
+    pairs = admitted.step.astype(np.int64) << 32 | admitted.request
+    return np.isin(np.asarray(step, np.int64) << 32 | request, pairs)
 
 
 def _say_refusal(

@@ -25,7 +25,9 @@ TOKEN_BUDGET = (
     Preset("code_completion", "Code completion"),
     Preset("toy_16_requests", "16-request toy"),
     Preset("budget_16_four_decodes_48_prompt", "16 / 4 / 48"),
+    Preset("one_long_four_short_2048", "2,048 against 8,192"),
 )
+BESIDE = {"one_long_four_short_2048": 8192}  # presets that come with a pinned run: its budget
 YOUR_TRACE = Preset("your_trace", "Your trace…")
 
 

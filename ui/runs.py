@@ -1,7 +1,7 @@
 """Runs of a page, and the pictures of them: what is cached, and under what key.
 
-Pictures (a few KB of bytes and words) are cached for everybody under the scenario's digest and the
-window; the Result behind the newest one stays with its session, so that moving a window on a large
+Pictures (a few KB of bytes and words) are cached for everybody under the scenarios' digests and the
+window; the Results behind the newest one stay with its session, so that moving a window on a large
 run simulates nothing again. Workloads are shared: a dial that moves does not read a file twice.
 """
 
@@ -14,17 +14,27 @@ import streamlit as st
 from sim.run import Result, run_resolved, workload_of
 from sim.scenario import Scenario, resolve
 from sim.workload import Workload
-from ui import breakdown, settings, story
+from ui import breakdown, comparison, settings, story
+from ui.choice import Run
 from ui.explain import Limits
 from ui.timeline import packet
 
 DEADLINE_S = 8.0  # of this machine's time; a longer run is shown as far as it came
 Uploads = Mapping[str, bytes]
+NOW, PINNED = "now_result", "pinned_result"
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A run and its scenario."""
+
+    run: Run
+    scenario: Scenario
 
 
 @dataclass(frozen=True)
 class Picture:
-    """All that a page shows of one run."""
+    """All that a page shows of one run, or of two beside each other."""
 
     packet: bytes
     sentence: story.Parts
@@ -33,45 +43,70 @@ class Picture:
     ending: str | None  # why the run did not finish, None when it did
     max_model_len: int
     max_num_seqs: int
+    engine: str
+    worst_gap_s: float
     notes: tuple[str, ...]
 
 
-def picture(scenario: Scenario, window: packet.Window | None, uploads: Uploads) -> Picture:
-    """The picture of a scenario, from the cache or new. ScenarioError where it is refused."""
-    return _picture(scenario.digest, window, scenario, uploads)
-
-
-@st.cache_data(max_entries=512, show_spinner=False)
-def _picture(
-    digest: str, window: packet.Window | None, _scenario: Scenario, _uploads: Uploads
+def picture(
+    asked: Asked, beside: Asked | None, window: packet.Window | None, uploads: Uploads
 ) -> Picture:
-    result = _result(digest, _scenario, _uploads)
+    """The picture of a run, and of the pinned one beside it, from the cache or new. ScenarioError
+    where a scenario is refused."""
+    other = None if beside is None else (beside.scenario.digest, beside.run)
+    return _picture(asked.scenario.digest, asked.run, other, window, asked, beside, uploads)
+
+
+@st.cache_data(max_entries=256, show_spinner=False)
+def _picture(
+    digest: str,
+    run: Run,
+    other: tuple[str, Run] | None,
+    window: packet.Window | None,
+    _asked: Asked,
+    _beside: Asked | None,
+    _uploads: Uploads,
+) -> Picture:
+    result = result_of(_asked.scenario, _uploads, NOW)
+    lanes = [lane_of(result, "Now")]
+    sentence, tiles = story.sentence(result), story.tiles(result)
+    if _beside is not None:
+        pinned = result_of(_beside.scenario, _uploads, PINNED)
+        lanes.append(lane_of(pinned, "Pinned"))
+        words = comparison.differences(run, _beside.run)
+        sentence = comparison.sentence(result, pinned, words) or sentence
+        tiles = comparison.tiles(result, pinned)
     knobs = result.resolved.replicas[0].knobs
     summary = result.summary
+    ended = summary["status"] == "finished"
     return Picture(
-        packet=packet.build([lane_of(result, "Now")], window),
-        sentence=story.sentence(result),
-        tiles=story.tiles(result),
+        packet=packet.build(lanes, window),
+        sentence=sentence,
+        tiles=tiles,
         rejections=story.rejections(result),
-        ending=None
-        if summary["status"] == "finished"
-        else f"{summary['status']}: {summary['reason']}",
+        ending=None if ended else f"{summary['status']}: {summary['reason']}",
         max_model_len=knobs.max_model_len or 0,
         max_num_seqs=knobs.max_num_seqs or 0,
+        engine=knobs.engine,
+        worst_gap_s=story.worst_gap_s(result),
         notes=result.notes,
     )
 
 
-def _result(digest: str, scenario: Scenario, uploads: Uploads) -> Result:
-    """The session's newest Result, simulated where it is another scenario's."""
-    kept = st.session_state.get("newest_result")
-    if kept is not None and kept[0] == digest:
-        return kept[1]
+def result_of(scenario: Scenario, uploads: Uploads, place: str = NOW) -> Result:
+    """The session's newest Result in a place, simulated where it is another scenario's."""
+    digest = scenario.digest
+    for name in (place, NOW, PINNED):
+        kept = st.session_state.get(name)
+        if kept is not None and kept[0] == digest:
+            st.session_state[place] = kept
+            found: Result = kept[1]
+            return found
     resolved = resolve(scenario)
     key = scenario.workload.model_dump_json()
     workload, notes = _workload(key, scenario.seed, scenario, uploads)
     result = run_resolved(resolved, workload, notes=notes, deadline_s=DEADLINE_S)
-    st.session_state["newest_result"] = (digest, result)
+    st.session_state[place] = (digest, result)
     return result
 
 
@@ -89,7 +124,7 @@ def lane_of(result: Result, title: str) -> packet.Lane:
     parts = breakdown.of_steps(result.resolved.latency[0], result.trace.steps)
     return packet.Lane(
         title=title,
-        notes=("chunks" if knobs.enable_chunked_prefill else "chunking off", f"budget {budget:,}"),
+        notes=(how_prompts_run(result), f"budget {budget:,}"),
         trace=result.trace,
         label=result.workload.label,
         limits=Limits(budget, knobs.long_prefill_token_threshold),
@@ -98,3 +133,14 @@ def lane_of(result: Result, title: str) -> packet.Lane:
         terms_text=parts.text,
         breakdown_s=parts.seconds,
     )
+
+
+def how_prompts_run(result: Result) -> str:
+    """Chunks, where a prompt was cut; whole prompts, where none was or none may be."""
+    knobs = result.resolved.replicas[0].knobs
+    if not knobs.enable_chunked_prefill:
+        return "chunking off"
+    items = result.trace.items
+    prompts = result.trace.requests.prompt_len[items.request]
+    cut = (items.num_computed < prompts) & (items.num_tokens < items.num_needed)
+    return "chunks" if bool(cut.any()) else "whole prompts"

@@ -46,8 +46,18 @@ SENTENCES = {
         "muted",
         "**budget spent**: {who} has {b} tokens still to compute, {a} of {budget} left",
     ),
+    "stop_budget_cut_new": (  # the same, of a request admitted in this very step
+        "stopped by",
+        "muted",
+        "**budget spent**: {who} has {b} tokens still to compute, {a} of {budget} left",
+    ),
     "stop_budget_plain": ("stopped by", "muted", "**budget spent**: {a} of {budget} tokens left"),
     "stop_chunk_cap": (
+        "stopped by",
+        "muted",
+        "**cap per request**: {who} may take {cap} a step, {a} of {budget} tokens unused",
+    ),
+    "stop_chunk_cap_new": (
         "stopped by",
         "muted",
         "**cap per request**: {who} may take {cap} a step, {a} of {budget} tokens unused",

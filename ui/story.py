@@ -1,11 +1,13 @@
 """A run in one sentence and five figures. Pure functions of a Result; every number is computed."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from sim import reasons
 from sim.run import Result
+from ui import glossary
 from ui.explain import step_items
 from ui.settings import itl_limit_s
 from ui.units import count, seconds
@@ -21,13 +23,30 @@ REJECTED = {
 
 
 @dataclass(frozen=True)
+class Delta:
+    """The distance of a figure to the pinned run's: words, whether it rose (1), fell (-1) or
+    neither (0), and whether that is better; None: neither better nor worse."""
+
+    words: str
+    direction: int
+    better: bool | None
+
+
+@dataclass(frozen=True)
 class Tile:
-    """One figure: its name, its value with unit, and a one-line definition."""
+    """One figure: its name, its value with unit, and a one-line definition.
+
+    `number` is the value in SI, None where there is none; `say` puts such a number into words;
+    `good` is 1 where more is better, -1 where less is, 0 where neither is.
+    """
 
     label: str
     value: str
     definition: str
-    note: str = ""
+    number: float | None = None
+    say: Callable[[float], str] = seconds
+    good: int = -1
+    delta: Delta | None = None
 
 
 @dataclass(frozen=True)
@@ -50,10 +69,21 @@ def sentence(result: Result) -> Parts:
         return [("Every request is refused: ", ""), (rejections(result) or "", "stall"), (".", "")]
     if longest is None:
         return [("No request got a token in this run.", "")]
+    return _long_prompt(result, longest) if stands_out(result, longest) else _crowd(result)
+
+
+def stands_out(result: Result, longest: Longest) -> bool:
+    """Is one prompt so much longer than the others that it has a story of its own?"""
     others = np.delete(result.trace.requests.prompt_len, longest.request)
-    if longest.num_chunks and len(others) and longest.prompt_len >= STANDS_OUT * others.max():
-        return _long_prompt(result, longest)
-    return _crowd(result)
+    return bool(
+        longest.num_chunks and len(others) and longest.prompt_len >= STANDS_OUT * others.max()
+    )
+
+
+def hero(result: Result) -> Longest | None:
+    """The prompt that stands out, None where none does."""
+    longest = longest_prompt(result)
+    return longest if longest is not None and stands_out(result, longest) else None
 
 
 def longest_prompt(result: Result) -> Longest | None:
@@ -85,7 +115,7 @@ def longest_prompt(result: Result) -> Longest | None:
 
 
 def _long_prompt(result: Result, longest: Longest) -> Parts:
-    parts: Parts = [(f"{_who(result, longest)} arrives while {_company(result, longest)}. ", "")]
+    parts: Parts = [(f"{who(result, longest)} arrives while {company(result, longest)}. ", "")]
     gap, limit = worst_gap_s(result), itl_limit_s(result.scenario)
     if longest.num_chunks == 1:
         parts.append((f"Computed whole, in one step of {seconds(longest.step_s)}, ", ""))
@@ -97,7 +127,7 @@ def _long_prompt(result: Result, longest: Longest) -> Parts:
     if gap <= limit:
         parts.append((f"nobody waits more than {seconds(gap)}", "decode"))
         parts.append((" for a token. ", ""))
-    elif _all_freeze(result, longest, gap):
+    elif all_freeze(result, longest, gap):
         parts += [(f"everyone freezes for {seconds(gap)}", "stall"), (". ", "")]
     else:
         parts += [(held, "stall"), (" for a token. ", "")]
@@ -105,15 +135,15 @@ def _long_prompt(result: Result, longest: Longest) -> Parts:
     return [*parts, (".", "")]
 
 
-def _who(result: Result, longest: Longest) -> str:
+def who(result: Result, longest: Longest) -> str:
     label, size = result.workload.label(longest.request), f"{count(longest.prompt_len)}-token"
     article = "An" if size[0] == "8" or longest.prompt_len in (11, 18) else "A"
-    if label in ("document", "prompt"):
-        return f"{article} {size} {label}"
+    if label in ("document", "prompt", "long"):
+        return f"{article} {size} {'prompt' if label == 'long' else label}"
     return f"{label}, {article.lower()} {size} prompt,"
 
 
-def _company(result: Result, longest: Longest) -> str:
+def company(result: Result, longest: Longest) -> str:
     """What goes on when the long prompt arrives."""
     n = len(longest.others)
     names = result.workload.class_names
@@ -124,7 +154,7 @@ def _company(result: Result, longest: Longest) -> str:
     return "one other is served" if n == 1 else f"{number(n)} others are served"
 
 
-def _all_freeze(result: Result, longest: Longest, gap: float) -> bool:
+def all_freeze(result: Result, longest: Longest, gap: float) -> bool:
     """Did everybody who was under way wait about as long as the one who waited longest?"""
     gaps = result.trace.requests.max_gap_s[longest.others]
     return longest.num_chunks == 1 and len(gaps) > 1 and bool((gaps > 0.9 * gap).all())
@@ -187,27 +217,41 @@ def budget_used(result: Result) -> float | None:
 def tiles(result: Result) -> list[Tile]:
     """The five figures under the timeline."""
     summary, longest, used = result.summary, longest_prompt(result), budget_used(result)
-    itl = summary["itl_s"]
+    itl = summary["itl_s"] or {}
     if longest is not None and len(result.trace.requests) <= 12:
-        label = result.workload.label(longest.request)
-        ttft = Tile(f"TTFT, {label}", seconds(longest.ttft_s), TTFT)
+        ttft = _time(f"TTFT, {result.workload.label(longest.request)}", longest.ttft_s, TTFT)
     else:
-        block = summary["ttft_s"]
-        ttft = Tile("TTFT p50", seconds(block["p50"]) if block else "none", TTFT)
-    limit = seconds(itl_limit_s(result.scenario))
+        ttft = _time("TTFT p50", (summary["ttft_s"] or {}).get("p50"), TTFT)
+    speed = summary["output_tokens_per_s"]
     return [
-        Tile(
-            "Worst gap (ITL max)", seconds(itl["max"]) if itl else "none", ITL_MAX, f"limit {limit}"
-        ),
-        Tile("ITL p99", seconds(itl["p99"]) if itl else "none", ITL),
+        _time("Worst gap (ITL max)", itl.get("max"), ITL_MAX),
+        _time("ITL p99", itl.get("p99"), ITL),
         ttft,
-        Tile("Throughput", f"{count(summary['output_tokens_per_s'])} tok/s", THROUGHPUT),
-        Tile("Budget used", "none" if used is None else f"{used:.0%}", BUDGET_USED),
+        Tile("Throughput", _rate(speed), THROUGHPUT, speed, _rate, 1),
+        Tile(
+            "Budget used", "none" if used is None else _share(used), BUDGET_USED, used, _points, 0
+        ),
     ]
 
 
-TTFT = "Time to first token: from arrival to the first output token, waiting included."
-ITL = "Inter-token latency: every gap between two tokens of one request; 99 of 100 are shorter."
-ITL_MAX = "The longest gap between two tokens that any reader saw."
+def _time(label: str, value: float | None, definition: str) -> Tile:
+    return Tile(label, "none" if value is None else seconds(value), definition, value)
+
+
+def _rate(value: float) -> str:
+    return f"{count(value)} tok/s" if value >= 10 else f"{value:.1f} tok/s"
+
+
+def _share(value: float) -> str:
+    return f"{value:.0%}" if value >= 0.0995 or value == 0 else f"{value:.1%}"
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:.0f} points"
+
+
+TTFT = glossary.TERMS["TTFT"]
+ITL = f"{glossary.TERMS['ITL']} 99 of 100 are shorter than this."
+ITL_MAX = "The longest gap between two tokens of one request: the worst freeze that anybody saw."
 THROUGHPUT = "Output tokens a second, from the first arrival to the end of the last step."
 BUDGET_USED = "Tokens scheduled, as a share of the budget, in steps that run prefill."

@@ -1,62 +1,59 @@
 """A trace of the reader's own: the uploader, and what became of every row of the file."""
 
 import hashlib
-from dataclasses import dataclass
 
 import streamlit as st
 
-from sim.scenario import Scenario
 from sim.traces import Imported, TraceError, read_trace
 from ui import state
-from ui.settings import with_file
+from ui.choice import MOST_REQUESTS, Upload
 from ui.units import count
 
-MOST_REQUESTS = 20_000  # on a page; the command line takes every row
 TYPES = ("csv", "jsonl", "json", "txt")
 FIRST_REFUSED = 20
-
-
-@dataclass(frozen=True)
-class Upload:
-    """A file of this browser session, and the rate to draw arrivals with where it has no times."""
-
-    name: str
-    sha256: str
-    content: bytes
-    rate_per_s: float | None
-
-    def scenario(self, server: Scenario) -> Scenario:
-        """The requests of the file on the server of another scenario."""
-        return with_file(server, self.name, self.sha256, MOST_REQUESTS, self.rate_per_s)
+ASK = (
+    "A trace: Azure, Mooncake, BurstGPT, Splitwise, Vidur, a vLLM request log, or any CSV or "
+    "JSONL with arrival times, prompt and output lengths"
+)
 
 
 def uploader() -> Upload | None:
-    """Ask for a file and tell its rows; None until there is one that can be used."""
-    file = st.file_uploader(
-        "A trace: Azure, Mooncake, BurstGPT, Splitwise, Vidur, a vLLM request log, or any CSV or "
-        "JSONL with arrival times, prompt and output lengths",
-        type=TYPES,
-        key="trace_file",
-        on_change=state.touch,
-    )
-    if file is None:
+    """Ask for a file and tell its rows; None until there is one that can be used.
+
+    A file of this session is used again where the page was left and comes back.
+    """
+    kept, wanted = state.upload(), state.wanted_upload()
+    if wanted is not None:
+        # Text of a link: shown as text, never as markup.
+        st.text(f"This link is about the file {wanted.name}, which is not on this server.")
+        st.caption(f"Choose that file to see it (sha256 {wanted.sha256[:12]}…), or take a preset.")
+    file = st.file_uploader(ASK, type=TYPES, key="trace_file", on_change=state.touch)
+    if file is not None:
+        content = file.getvalue()
+        sha256 = hashlib.sha256(content).hexdigest()
+        if wanted is not None and wanted.sha256 != sha256:
+            st.warning("This is another file than the link's: its content differs.", icon=None)
+        rate = wanted.rate_per_s if wanted is not None else None
+        if kept is not None and kept.sha256 == sha256:
+            rate = kept.rate_per_s
+        kept = Upload(file.name, sha256, content, rate)
+    elif kept is None or wanted is not None:
         return None
-    content = file.getvalue()
-    upload = Upload(file.name, hashlib.sha256(content).hexdigest(), content, None)
     try:
-        imported = _imported(upload.sha256, None, upload)
+        imported = _imported(kept.sha256, None, kept)
     except TraceError as error:
         if "no time column" not in str(error):
             st.error(f"This file cannot be used. {error}", icon=None)
             return None
+        st.session_state.setdefault("trace_rate", kept.rate_per_s or 2.0)
         rate = st.number_input(
             "The file has no arrival times. Requests per second to draw them with",
-            min_value=0.01, value=2.0, key="trace_rate", on_change=state.touch,
+            min_value=0.01, key="trace_rate", on_change=state.touch,
         )  # fmt: skip
-        upload = Upload(upload.name, upload.sha256, content, float(rate))
-        imported = _imported(upload.sha256, upload.rate_per_s, upload)
-    tell(upload.name, imported)
-    return upload
+        kept = Upload(kept.name, kept.sha256, kept.content, float(rate))
+        imported = _imported(kept.sha256, kept.rate_per_s, kept)
+    tell(kept.name, imported)
+    return kept
 
 
 @st.cache_resource(max_entries=8, show_spinner="Reading the file")

@@ -1,6 +1,8 @@
 """Short texts about a page's settings, with their figures marked."""
 
-from sim import catalog
+from sim.scenario import Scenario
+from ui.choice import Run
+from ui.comparison import gpu_name
 from ui.runs import Picture
 from ui.settings import Settings
 from ui.units import count
@@ -16,5 +18,19 @@ def settings(settings: Settings, picture: Picture | None) -> list[Line]:
     engine += [(" · max seqs ", ""), ((count(seqs) if seqs else "auto"), True), (auto, "")]
     if settings.model is None or settings.gpu is None:
         return [engine, [("Step times: ", ""), ("linear toy", True)]]
-    gpu = catalog.gpu(settings.gpu).title.removeprefix("NVIDIA ").removeprefix("GeForce ")
-    return [engine, [(f"{settings.model}, bf16 on ", ""), (gpu, True)]]
+    return [engine, [(f"{settings.model}, bf16 on ", ""), (gpu_name(settings.gpu), True)]]
+
+
+def caption(run: Run, base: Scenario) -> str:
+    """What stands under a saved picture: enough to know what it shows."""
+    settings, dials = run.settings, run.dials
+    server = "step times of the linear toy"
+    if settings.model is not None and settings.gpu is not None:
+        server = f"{settings.model} on {gpu_name(settings.gpu)}"
+    chunking = "" if settings.chunking else ", chunking off"
+    cap = f", cap {count(dials.cap)}" if dials.cap else ""
+    name = base.name or run.preset
+    return (
+        f"Batchscope, simulated: {name}; {server}; vLLM V1, budget {count(dials.budget)}{cap}"
+        f"{chunking}; seed {settings.seed}"
+    )

@@ -1,7 +1,7 @@
 // The bar above the picture (play, step, speed, legend) and the one below it (axis, zoom, table).
 
 const v = new URL(import.meta.url).search;
-const [{ el, icon, say }, { SPEEDS, speedName }, { count, moment, limitOf }] = await Promise.all([
+const [{ el, icon, say, term }, { SPEEDS, speedName }, { count, moment, limitOf }] = await Promise.all([
   import(`./dom.js${v}`), import(`./player.js${v}`), import(`./format.js${v}`),
 ]);
 
@@ -11,7 +11,7 @@ const PATHS = {
 };
 
 export class Controls {
-  // on: { toggle, step(by), first, last, speed(value), zoom(factor), whole, story, axis(name), table(bool) }
+  // on: { toggle, step(by), first, last, speed(value), zoom(factor), whole, story, axis(name), table(bool), save, copy }
   constructor(on) {
     const button = (name, label, act, key) =>
       el("button", { type: "button", class: `btn btn-${name}`, "aria-label": label, title: `${label} (${key})`, onclick: act }, icon(PATHS[name]));
@@ -33,10 +33,13 @@ export class Controls {
     });
     this.table = text("Table", () => on.table(this.table.getAttribute("aria-pressed") !== "true"));
     this.whole = text("Whole run", on.whole);
+    this.copy = text("Copy link", on.copy);
+    this.address = el("input", { class: "address", readonly: true, hidden: true, "aria-label": "The address of this view" });
     this.bottom = el("div", { class: "bar slim", role: "group", "aria-label": "View" },
       el("span", { class: "pair" }, ...this.axes),
       el("span", { class: "pair" }, text("−", () => on.zoom(1.6), "Zoom out"), text("+", () => on.zoom(1 / 1.6), "Zoom in")),
-      this.whole, text("The story", on.story, "Zoom to the longest prompt"), el("span", { class: "spring" }), this.table);
+      this.whole, text("The story", on.story, "Zoom to the longest prompt"), el("span", { class: "spring" }), this.table,
+      text("Save picture", on.save), this.copy, this.address);
     this.showTable(false);
   }
 
@@ -63,17 +66,41 @@ export class Controls {
     this.readout.replaceChildren("step ", el("b", { text: count(step) }), ` of ${count(total)} · ${moment(time)}`);
   }
 
-  showLegend(lanes) {
+  // address: what could not be copied, null where it was.
+  showCopied(address) {
+    this.address.hidden = address === null;
+    if (address !== null) {
+      this.address.value = address;
+      this.address.select();
+      return;
+    }
+    say(this.copy, "Copied");
+    setTimeout(() => say(this.copy, "Copy link"), 1600);
+  }
+
+  // shown: the controls that are left; null: all.
+  limit(shown) {
+    const left = (name) => !shown || shown.includes(name);
+    this.top.querySelector(".transport").hidden = this.speed.parentElement.hidden = !left("play");
+    this.bottom.hidden = !left("view");
+  }
+
+  showLegend(lanes, terms) {
     say(this.whole, lanes[0]?.overview ? "Whole window" : "Whole run");
     const has = { preempted: false, cached: false };
     for (const lane of lanes) {
       has.preempted ||= lane.wait_kind.includes(1);
       has.cached ||= lane.row_hits.some((n) => n > 0);
     }
-    const items = [["prefill", "prefill chunk"], ["decode", "decode token"], ["stall", `gap above ${lanes.length ? limitOf(lanes[0]) : "the limit"}`]];
+    const items = [["prefill", "prefill chunk", "prefill"], ["decode", "decode token", "decode"],
+      ["stall", `gap above ${lanes.length ? limitOf(lanes[0]) : "the limit"}`, "ITL"]];
     if (has.cached) items.push(["cached", "from the prefix cache"]);
     if (has.preempted) items.push(["preempted", "preempted"]);
     items.push(["waiting", "waiting"], ["unused", "unused"]);
-    this.legend.replaceChildren(...items.map(([tone, text]) => el("li", {}, el("i", { class: `swatch swatch-${tone}` }), text)));
+    const written = JSON.stringify([items, terms]);
+    if (written === this.legendWritten) return;
+    this.legendWritten = written;
+    this.legend.replaceChildren(...items.map(([tone, words, name]) =>
+      el("li", {}, el("i", { class: `swatch swatch-${tone}` }), term(words, terms?.[name]))));
   }
 }

@@ -93,13 +93,13 @@ class Dial {
 }
 
 export class Dials {
-  // onChange({ budget, cap, released }) for every move.
-  constructor(onChange) {
+  // onChange({ budget, cap, released }) for every move; compare: what stands under the settings.
+  constructor(onChange, compare) {
     const tell = (released) => onChange({ budget: this.budget.value, cap: this.cap.value, released });
     this.budget = new Dial("budget", () => tell(false), () => tell(true));
     this.cap = new Dial("cap", () => tell(false), () => tell(true));
     this.summary = el("div", { class: "settings" });
-    this.element = el("div", { class: "dials" }, this.budget.element, this.cap.element, this.summary);
+    this.element = el("div", { class: "dials" }, this.budget.element, this.cap.element, el("div", {}, this.summary, compare));
   }
 
   get held() {
@@ -108,8 +108,8 @@ export class Dials {
 
   // What the server says. The thumb follows only when `mine` is true: nobody holds it, nothing newer is
   // on its way.
-  update({ dials, refused, settings, hidden }, mine) {
-    this.element.hidden = Boolean(hidden);
+  update({ dials, refused, settings, shown }, mine) {
+    for (const name of ["budget", "cap"]) this[name].element.hidden = Boolean(shown) && !shown.includes(name);
     if (mine) {
       this.budget.set(dials.budget);
       this.cap.set(dials.cap);

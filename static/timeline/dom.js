@@ -36,3 +36,9 @@ export function spans(parts) {
 export function say(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
+
+// Words that show their definition on hover, focus and tap.
+export function term(text, tip) {
+  if (!tip) return document.createTextNode(text);
+  return el("span", { class: "term", tabindex: 0 }, text, el("span", { class: "definition", role: "tooltip", text: tip }));
+}

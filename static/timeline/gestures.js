@@ -2,18 +2,26 @@
 
 const LEFT = { ArrowLeft: -1, ArrowRight: 1 };
 
-// on: { scrub(px, released), zoom(factor, px), pan(px), hover(px, py), leave, toggle, step(by), first, last }
+// on: { look(py), scrub(px, released), zoom(factor, px), pan(px), hover(px, py), leave, toggle, step(by), first, last }
 export function listen(stage, on) {
   const pointers = new Map();
   let spread = 0;
-  const px = (event) => event.clientX - stage.getBoundingClientRect().left;
-  const py = (event) => event.clientY - stage.getBoundingClientRect().top;
+  // Pixels of the picture: the page may be drawn larger than it is laid out (?scale=1.5).
+  const inside = (x, y) => {
+    const box = stage.getBoundingClientRect(), zoom = box.width / stage.offsetWidth || 1;
+    return [(x - box.left) / zoom, (y - box.top) / zoom];
+  };
+  const px = (event) => inside(event.clientX, event.clientY)[0];
+  const py = (event) => inside(event.clientX, event.clientY)[1];
 
   stage.addEventListener("pointerdown", (event) => {
     if (event.button > 0) return;
     pointers.set(event.pointerId, event.clientX);
     stage.setPointerCapture(event.pointerId);
-    if (pointers.size === 1 && !event.shiftKey) on.scrub(px(event), false);
+    if (pointers.size === 1 && !event.shiftKey) {
+      on.look(py(event));
+      on.scrub(px(event), false);
+    }
     spread = distance(pointers);
   });
   stage.addEventListener("pointermove", (event) => {
@@ -25,7 +33,7 @@ export function listen(stage, on) {
     pointers.set(event.pointerId, event.clientX);
     if (pointers.size > 1) {
       const now = distance(pointers);
-      if (spread > 8 && now > 8) on.zoom(spread / now, middle(pointers) - stage.getBoundingClientRect().left);
+      if (spread > 8 && now > 8) on.zoom(spread / now, inside(middle(pointers), 0)[0]);
       spread = now;
     } else if (event.shiftKey) {
       on.pan(before - event.clientX);

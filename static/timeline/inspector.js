@@ -1,8 +1,8 @@
 // Why the step under the play head looks as it does: the server's sentences with the step's numbers.
 
 const v = new URL(import.meta.url).search;
-const [{ el, spans, say }, { count, seconds, fill }] = await Promise.all([
-  import(`./dom.js${v}`), import(`./format.js${v}`),
+const [{ el, spans, say }, { count, seconds, fill }, { Source }] = await Promise.all([
+  import(`./dom.js${v}`), import(`./format.js${v}`), import(`./source.js${v}`),
 ]);
 
 const MOST = 8; // facts shown at once; the rest is counted
@@ -59,14 +59,29 @@ function termsOf(lane, i) {
 }
 
 export class Inspector {
-  constructor() {
+  // onLook(k): the reader wants to look at lane k.
+  constructor(onLook) {
     this.title = el("h3", {});
     this.list = el("dl", {});
-    this.source = el("div", { class: "source", hidden: true }); // the policy's source stands here
+    this.source = new Source();
+    this.lanes = el("span", { class: "pair", role: "group", "aria-label": "Run to look at", hidden: true });
+    this.onLook = onLook;
     this.live = el("div", { class: "visually-hidden", "aria-live": "polite" });
     this.element = el("section", { class: "why", "aria-label": "Why the step looks like this" },
-      el("div", { class: "facts" }, this.title, this.list), this.source, this.live);
+      el("div", { class: "facts" }, el("div", { class: "why-head" }, this.title, this.lanes, this.source.button), this.list),
+      this.source.element, this.live);
     this.tallest = 0;
+  }
+
+  // Which of the lanes is looked at.
+  offer(lanes, look) {
+    this.lanes.hidden = lanes.length < 2;
+    const names = lanes.map((lane) => lane.title);
+    if (this.names !== names.join()) {
+      this.names = names.join();
+      this.lanes.replaceChildren(...names.map((text, k) => el("button", { type: "button", class: "text", text, onclick: () => this.onLook(k) })));
+    }
+    [...this.lanes.children].forEach((button, k) => button.setAttribute("aria-pressed", k === look));
   }
 
   // Show step i of a lane; `aloud` says it to screen readers too (on pause or step only).
@@ -74,12 +89,14 @@ export class Inspector {
     if (!lane || !lane.start.length) {
       say(this.title, "No step to look at");
       this.list.replaceChildren();
+      this.source.show(null);
       return;
     }
     const number = lane.first_step + i;
     say(this.title, `Step ${count(number)} · ${seconds(lane.duration[i])} · why it looks like this`);
     const lines = linesOf(lane, i);
     this.list.replaceChildren(...shortened(lines).map(entry));
+    this.source.show(lines.find((one) => one.name?.startsWith("stop"))?.name);
     if (aloud) {
       const words = lines.map((one) => `${one.chip}: ${one.parts.map((part) => part[0]).join("")}`);
       say(this.live, `Step ${number}, ${seconds(lane.duration[i])}. ${words.join(". ")}`);

@@ -36,3 +36,10 @@ export function same(a, b) {
   for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false;
   return true;
 }
+
+// A short name for a packet's bytes (FNV-1a): two browsers that show the same have the same.
+export function fingerprint(packet) {
+  let hash = 0x811c9dc5;
+  for (let i = 0; i < packet.length; i++) hash = Math.imul(hash ^ packet[i], 0x01000193);
+  return `${packet.length}-${(hash >>> 0).toString(16)}`;
+}

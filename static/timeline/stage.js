@@ -26,7 +26,6 @@ export class Stage {
     const scratch = this.base.getContext("2d");
     scratch.font = `400 12px ${this.theme?.font ?? "sans-serif"}`;
     this.labelWidth = Math.max(60, ...lanes.flatMap((lane) => lane.labels.slice(0, lane.num_rows)).map((text) => scratch.measureText(text).width));
-    this.element.setAttribute("aria-valuemax", Math.max(0, (lanes[0]?.total_steps ?? 1) - 1));
     cancelAnimationFrame(this.gliding);
     const marks = scenes.reduce((sum, scene) => sum + size(scene), 0);
     if (!before || before.length !== scenes.length || marks > MOST_MARKS) {
@@ -52,7 +51,8 @@ export class Stage {
     if (!width || !this.current) return; // not laid out yet
     this.place = layout(this.current, width, this.labelWidth);
     this.scale = (this.place.right - this.place.left) / (view.range[1] - view.range[0]);
-    const g = fit(this.base, this.place), over = fit(this.over, this.place);
+    const zoom = this.element.getBoundingClientRect().width / this.element.offsetWidth || 1;
+    const g = fit(this.base, this.place, zoom), over = fit(this.over, this.place, zoom);
     this.element.style.height = `${this.place.height}px`;
     over.clearRect(0, 0, width, this.place.height);
     paint({ g, scenes: this.current, place: this.place, view: view.range, axis: view.axis, theme });
@@ -88,8 +88,15 @@ export class Stage {
 
   describe(i, lane, time, moment, count) {
     const step = lane.first_step + i;
+    this.element.setAttribute("aria-valuemax", Math.max(0, lane.total_steps - 1));
     this.element.setAttribute("aria-valuenow", step);
     this.element.setAttribute("aria-valuetext", `step ${count(step)} of ${count(lane.total_steps)}, ${moment(time)}`);
+  }
+
+  // The number of the lane at a height.
+  laneAt(py) {
+    const k = this.place?.lanes.findIndex((lane) => py <= lane.bottom + 12) ?? 0;
+    return k < 0 ? this.place.lanes.length - 1 : k;
   }
 
   axisAt(px) {
@@ -114,8 +121,8 @@ export class Stage {
 }
 
 // Sizes a canvas for its place and the screen's pixels; returns a context in CSS pixels.
-function fit(canvas, { width, height }) {
-  const ratio = window.devicePixelRatio || 1, w = Math.round(width * ratio), h = Math.round(height * ratio);
+function fit(canvas, { width, height }, zoom) {
+  const ratio = (window.devicePixelRatio || 1) * zoom, w = Math.round(width * ratio), h = Math.round(height * ratio);
   if (canvas.width !== w || canvas.height !== h) {
     canvas.width = w;
     canvas.height = h;

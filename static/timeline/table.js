@@ -1,14 +1,37 @@
 // The picture as two tables: the same requests and the same steps that are in view.
 
 const v = new URL(import.meta.url).search;
-const [{ el }, { count, seconds, limitOf, moment }, { linesOf }] = await Promise.all([
-  import(`./dom.js${v}`), import(`./format.js${v}`), import(`./inspector.js${v}`),
+const [{ el }, { count, seconds, limitOf, moment }, { linesOf }, { stepUnder }] = await Promise.all([
+  import(`./dom.js${v}`), import(`./format.js${v}`), import(`./inspector.js${v}`), import(`./scene.js${v}`),
 ]);
 
 const PAGE = 200;
 
+export class Table {
+  constructor() {
+    this.element = el("div", { class: "table-box", hidden: true, tabindex: 0, role: "region", "aria-label": "The picture as tables" });
+  }
+
+  get shown() {
+    return !this.element.hidden;
+  }
+
+  // What is in view; from: the first step of the page, null for the first in view.
+  show(scenes, view, from = null) {
+    this.element.hidden = false;
+    this.element.replaceChildren(...scenes.map((scene) => {
+      const [first, last] = [stepUnder(scene, view.range[0]), stepUnder(scene, view.range[1]) + 1];
+      return tables(scene, from ?? first, last, (next) => this.show(scenes, view, next));
+    }));
+  }
+
+  hide() {
+    this.element.hidden = true;
+  }
+}
+
 // scene: of scene.js; from, to: steps in view, [from, to).
-export function tables(scene, from, to, onPage) {
+function tables(scene, from, to, onPage) {
   const last = Math.min(to, from + PAGE);
   const parts = [requests(scene, from, to), steps(scene, from, last)];
   if (last < to) {

@@ -2,52 +2,23 @@
 // play head, the view, the speed. Everything it draws comes from the server's packet.
 
 const v = new URL(import.meta.url).search;
-const [{ el, say, spans }, { open, decode, same }, scenes, { Stage }, { View, boundsOf }, { Player }, { Controls },
-  { Dials }, { Inspector }, { Overview }, { Link }, { tables }, theme, { count, moment }] = await Promise.all(
-  ["dom", "packet", "scene", "stage", "view", "player", "controls", "dials", "inspector", "overview", "link", "table",
-    "theme", "format"].map((name) => import(`./${name}.js${v}`)));
+const [{ spans }, { open, decode, same, fingerprint }, scenes, { View, boundsOf }, { Player }, { Link }, theme,
+  { count, moment }, { queryOf, remember }, { assemble }] = await Promise.all(["dom", "packet", "scene", "view", "player", "link",
+  "theme", "format", "share", "parts"].map((name) => import(`./${name}.js${v}`)));
 
 export class Timeline {
   constructor(parent, styleUrl) {
     this.view = new View();
     this.player = new Player(() => this.frame(), () => this.rest(true));
-    this.link = new Link((kind, value) => this.component.setStateValue(kind, value), (busy) => this.busy(busy));
+    this.link = new Link((kind, value) => this.component.setStateValue(kind, value), (waiting) => this.busy.show(waiting));
     this.scenes = [];
     this.step = -1;
-    this.build(parent, styleUrl);
+    this.look = 0; // the lane whose steps are told
+    assemble(this, parent, styleUrl);
     this.resize = new ResizeObserver(() => this.repaint());
     this.resize.observe(this.stage.element);
     this.onPrint = () => this.restyle();
     for (const name of ["beforeprint", "afterprint"]) addEventListener(name, this.onPrint);
-  }
-
-  build(parent, styleUrl) {
-    const player = this.player;
-    const on = {
-      toggle: () => this.toggle(), step: (by) => this.move(by), first: () => this.jump(0), last: () => this.jump(Infinity),
-      speed: (value) => { player.speed = value; }, zoom: (factor, px = null) => this.zoom(factor, px),
-      whole: () => { this.view.whole(); this.repaint(); }, story: () => this.showStory(), axis: (name) => this.setAxis(name),
-      table: (shown) => this.showTable(shown), scrub: (px, released) => this.scrub(px, released),
-      pan: (px) => { this.view.pan(px / this.stage.scale); this.repaint(); },
-    };
-    this.dials = new Dials((value) => this.turn(value));
-    this.sentence = el("p", { class: "say" });
-    this.controls = new Controls(on);
-    this.overview = new Overview((value) => this.ask(value));
-    this.stage = new Stage(on);
-    this.table = el("div", { class: "table-box", hidden: true, tabindex: 0, role: "region", "aria-label": "The picture as tables" });
-    this.inspector = new Inspector();
-    this.problem = el("div", { class: "problem", role: "alert", hidden: true });
-    this.card = el("div", { class: "card" }, this.controls.top, this.overview.element,
-      el("div", { class: "picture" }, this.stage.element, this.problem), this.table, this.controls.bottom, this.inspector.element);
-    this.root = el("div", { class: "bs", hidden: true }, this.dials.element, this.sentence, this.card);
-    const style = el("link", { rel: "stylesheet", href: styleUrl });
-    style.addEventListener("load", () => {
-      parent.querySelector(".skeleton")?.remove();
-      this.root.hidden = false;
-      this.restyle();
-    });
-    parent.append(style, this.root);
   }
 
   // New data or a new theme.
@@ -61,7 +32,13 @@ export class Timeline {
     this.dials.update(envelope, fresh || (!this.dials.held && this.link.idle));
     this.sentence.replaceChildren(...spans(envelope.sentence ?? []));
     this.sentence.hidden = !envelope.sentence?.length;
-    this.showProblem(envelope.error);
+    this.envelope = envelope;
+    this.compare.update(envelope.compare);
+    this.question.update(envelope.question);
+    this.problem.update(envelope.problem);
+    this.card.classList.toggle("dimmed", Boolean(envelope.problem));
+    this.inspector.source.update(envelope.source);
+    this.controls.limit(envelope.shown);
     this.theme = theme.read(this.root);
     if (!same(packet, this.packet) || envelope.story !== this.story) this.take(packet, envelope.story);
     this.repaint();
@@ -74,6 +51,9 @@ export class Timeline {
     this.story = story;
     this.lanes = decode(packet).lanes;
     this.scenes = this.lanes.map((lane) => scenes.build(lane, axis));
+    this.root.dataset.packet = fingerprint(packet);
+    this.look = Math.min(this.look, Math.max(0, this.lanes.length - 1));
+    this.inspector.offer(this.lanes, this.look);
     const moved = this.windowOf !== this.lanes[0]?.first_step && this.lanes[0]?.overview;
     this.windowOf = this.lanes[0]?.first_step;
     this.view.limit(boundsOf(this.scenes, axis));
@@ -82,12 +62,12 @@ export class Timeline {
     if (newStory) this.openStory();
     else if (moved) this.view.whole();
     else this.view.show(...this.view.range);
-    const still = newStory || moved || theme.reducedMotion();
+    const still = newStory || moved || this.dials.held || theme.reducedMotion(); // a drag has its own motion
     this.stage.take(this.scenes, this.lanes, still ? null : before, () => this.drawHead());
-    this.controls.showLegend(this.lanes);
+    this.controls.showLegend(this.lanes, this.envelope.terms);
     this.overview.update(this.lanes[0], this.theme);
     this.step = -1;
-    if (!this.table.hidden) this.showTable(true);
+    if (this.table.shown) this.table.show(this.scenes, this.view);
     if (this.resume) {
       this.resume = false;
       this.toggle();
@@ -103,6 +83,30 @@ export class Timeline {
     const [from, to] = this.view.range;
     this.player.suit(this.view.axis === "time" ? to - from : lane.focus_s[1] - lane.focus_s[0]);
     this.controls.showSpeed(this.player.speed);
+    if (this.envelope.view && !this.opened) this.openView(this.envelope.view);
+    this.opened = true;
+  }
+
+  // Where a link wants the picture to open.
+  openView({ step, axis, start, end }) {
+    if (axis) {
+      this.setAxis(axis);
+      this.view.show(start, end);
+    }
+    const i = step === null ? -1 : step - this.clock.first;
+    if (i >= 0 && i < this.clock.length) this.player.seek(this.clock.inside(i));
+  }
+
+  lookAt(k) {
+    if (k === this.look || !this.lanes?.[k]) return;
+    this.look = k;
+    this.inspector.offer(this.lanes, k);
+    this.rest(false);
+  }
+
+  query() {
+    const step = this.clock?.length ? this.scenes[0].clock.first + this.scenes[0].clock.stepAt(this.player.time) : null;
+    return queryOf(this.envelope.link, { step, view: this.view, lane: this.lanes?.[0] });
   }
 
   showStory() {
@@ -147,8 +151,13 @@ export class Timeline {
     this.frame();
   }
 
+  // Of the lane that is looked at.
   get clock() {
-    return this.scenes[0]?.clock;
+    return this.scenes[this.look]?.clock;
+  }
+
+  get lane() {
+    return this.lanes?.[this.look];
   }
 
   // One step forward or back; the head stands inside a step, so its column is the one meant.
@@ -210,14 +219,17 @@ export class Timeline {
     this.drawHead();
     this.step = -1;
     this.showStep(tell && !this.player.playing);
-    if (this.clock?.length) this.stage.describe(this.clock.stepAt(this.player.time), this.lanes[0], this.player.time, moment, count);
+    if (this.clock?.length) this.stage.describe(this.clock.stepAt(this.player.time), this.lane, this.player.time, moment, count);
     if (tell && !this.player.playing) this.remember();
   }
 
   // The server learns where the head rests, a little later: keys repeat.
   remember() {
     clearTimeout(this.resting);
-    this.resting = setTimeout(() => this.link.put("play", { time_s: this.player.time }), 400);
+    this.resting = setTimeout(() => {
+      remember(this.query());
+      this.link.put("play", { time_s: this.player.time });
+    }, 400);
   }
 
   showStep(aloud) {
@@ -226,10 +238,10 @@ export class Timeline {
       return;
     }
     const i = this.clock.stepAt(this.player.time);
-    this.controls.showPlace(this.clock.first + i, this.lanes[0].total_steps, this.player.time);
+    this.controls.showPlace(this.clock.first + i, this.lane.total_steps, this.player.time);
     if (i === this.step) return;
     this.step = i;
-    this.inspector.show(this.lanes[0], i, aloud);
+    this.inspector.show(this.lane, i, aloud);
     this.inspector.settle(this.player.playing);
   }
 
@@ -242,7 +254,7 @@ export class Timeline {
     this.drawHead();
     this.controls.showAxis(this.view.axis);
     if (this.lanes?.[0]?.overview) this.overview.paint(this.theme);
-    if (!this.table.hidden) this.showTable(true);
+    if (this.table.shown) this.table.show(this.scenes, this.view);
   }
 
   restyle() {
@@ -250,34 +262,12 @@ export class Timeline {
     this.repaint();
   }
 
-  showTable(shown, from = null) {
-    this.table.hidden = !shown;
+  showTable(shown) {
     this.stage.element.hidden = shown;
     this.controls.showTable(shown);
-    if (!shown) {
-      this.repaint();
-      return;
-    }
-    this.table.replaceChildren(...this.scenes.map((scene) => {
-      const inView = (x) => scenes.stepUnder(scene, x);
-      const [first, last] = [inView(this.view.range[0]), inView(this.view.range[1]) + 1];
-      return tables(scene, from ?? first, last, (next) => this.showTable(true, next));
-    }));
-  }
-
-  showProblem(error) {
-    this.problem.hidden = !error;
-    this.card.classList.toggle("dimmed", Boolean(error));
-    if (!error) return;
-    const cures = (error.cures ?? []).map(({ id, label }) =>
-      el("button", { type: "button", class: "cure", text: label, onclick: () => this.component.setTriggerValue("action", { id }) }));
-    this.problem.replaceChildren(el("p", { text: error.text }), el("div", { class: "cures" }, ...cures));
-  }
-
-  busy(waiting) {
-    clearTimeout(this.slow);
-    this.card.removeAttribute("aria-busy");
-    if (waiting) this.slow = setTimeout(() => this.card.setAttribute("aria-busy", "true"), 300);
+    if (shown) this.table.show(this.scenes, this.view);
+    else this.table.hide();
+    if (!shown) this.repaint();
   }
 
   close() {
@@ -285,7 +275,8 @@ export class Timeline {
     this.stage.close();
     this.link.close();
     this.resize.disconnect();
-    clearTimeout(this.slow);
+    this.busy.close();
+    this.inspector.source.close();
     clearTimeout(this.resting);
     for (const name of ["beforeprint", "afterprint"]) removeEventListener(name, this.onPrint);
   }

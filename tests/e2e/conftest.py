@@ -11,10 +11,11 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
 ROOT = Path(__file__).parents[2]
@@ -104,7 +105,9 @@ class Timeline:
         page.on("console", self._note)
 
     def _note(self, message) -> None:
-        if message.type == "error" and "favicon" not in message.text:
+        # Streamlit looks for its server below the page's address first: two 404s, and no error.
+        probing = "/_stcore/" in (message.location or {}).get("url", "")
+        if message.type == "error" and "favicon" not in message.text and not probing:
             self.errors.append(message.text)
 
     def open(self, url: str) -> "Timeline":
@@ -153,15 +156,54 @@ class Timeline:
             const bs = host && host.shadowRoot.querySelector('.bs'); return bs && (EXPRESSION); }"""
         self.page.wait_for_function(find.replace("EXPRESSION", expression), arg=argument)
 
+    @property
+    def packet(self) -> str:
+        """A short name for the bytes that are shown."""
+        return self.page.locator(".bs").get_attribute("data-packet") or ""
+
+    def press(self, name: str) -> None:
+        self.page.get_by_role("button", name=name, exact=True).click()
+
+    def serious_faults(self) -> list[tuple[str, list[str]]]:
+        """What axe-core calls serious or critical."""
+        return [
+            (fault["id"], [node["target"] for node in fault["nodes"]][:3])
+            for fault in Axe().run(self.page)["violations"]
+            if fault["impact"] in ("serious", "critical")
+        ]
+
     def until_sentence(self, words: str) -> None:
         self.until("bs.querySelector('.say').textContent.includes(a)", words)
+
+
+@pytest.fixture
+def visit(browser: Browser, app_url: str) -> Iterator[Callable[..., Timeline]]:
+    """Opens an address in a fresh browser session: visit("/token_budget?v=1", color_scheme="dark").
+    A script error fails the test."""
+    contexts, opened = [], []
+
+    def go(path: str, timeline: bool = True, **options) -> Timeline:
+        options = {"viewport": {"width": 1340, "height": 1250}} | options
+        contexts.append(browser.new_context(**options))
+        page = Timeline(contexts[-1].new_page())
+        opened.append(page)
+        if timeline:
+            return page.open(app_url + path)
+        page.page.goto(app_url + path)
+        page.page.get_by_test_id("stSidebarUserContent").wait_for(state="attached")
+        return page
+
+    yield go
+    for context in contexts:
+        context.close()
+    assert [page.errors for page in opened if page.errors] == []
 
 
 @pytest.fixture
 def timeline(browser: Browser, app_url: str) -> Iterator[Timeline]:
     """The page at its start, in a fresh browser session; a script error fails the test."""
     context = browser.new_context(viewport={"width": 1340, "height": 1250})
-    opened = Timeline(context.new_page()).open(app_url)
+    opened = Timeline(context.new_page()).open(f"{app_url}/token_budget")
     yield opened
     context.close()
     assert opened.errors == []

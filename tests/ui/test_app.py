@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from ui import claims
 from ui.presets import TOKEN_BUDGET, YOUR_TRACE
 
 ROOT = Path(__file__).parents[2]
@@ -13,12 +14,15 @@ TILES = 5
 
 @pytest.fixture
 def app() -> AppTest:
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    """The Token budget page in its frame."""
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    at.session_state["wanted_page"] = "token_budget"
+    at.run()
     assert not at.exception
     return at
 
 
-def test_the_first_page_stands_in_its_frame(app: AppTest):
+def test_the_page_stands_in_its_frame(app: AppTest):
     assert app.title[0].value == "Token budget"
     assert "Batchscope" in app.sidebar.markdown[0].value
     assert len(app.metric) == TILES
@@ -60,3 +64,22 @@ def test_a_refused_setting_keeps_the_last_figures(app: AppTest):
     assert not app.exception
     assert app.metric[0].value == worst
     assert any("last settings that the engine accepted" in line.value for line in app.caption)
+
+
+@pytest.mark.parametrize("wanted", ["", "reference"])
+def test_the_other_pages_run(wanted: str):
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    at.session_state["wanted_page"] = wanted
+    at.run()
+    assert not at.exception
+    assert at.title
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "pages").glob("*.py")), ids=lambda f: f.name)
+def test_every_page_runs_without_its_frame(file: Path):
+    at = AppTest.from_file(str(file), default_timeout=120).run()
+    assert not at.exception
+
+
+def test_every_claim_has_words():
+    assert all(claim.said and claim.holds for claim in claims.CLAIMS)

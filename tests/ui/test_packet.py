@@ -153,6 +153,19 @@ def test_rows_can_be_ordered_by_what_hurts(crowd, order):
     assert chosen.total == 200
 
 
+def test_two_lanes_of_a_large_run_show_the_same_requests(crowd):
+    rng = np.random.default_rng(0)
+    arrivals = np.sort(rng.uniform(0, 2, 200))
+    other = toy.run([(float(t), 40 + i % 400, 3 + i % 58) for i, t in enumerate(arrivals)], 1024)
+    packed = packet.build([lane(crowd, 256), lane(other, 1024)], packet.Window(start_s=1.0))
+    header, a = packet.read(packed)
+    now, beside = header["lanes"]
+    assert len(packed) < packet.MAX_WINDOW_BYTES
+    assert now["labels"][: now["num_rows"]] == beside["labels"][: beside["num_rows"]]
+    end = beside["t0_s"] + a["1.start"][-1]
+    assert end <= now["window_end_s"]
+
+
 def test_an_unknown_order_is_refused():
     with pytest.raises(ValueError, match="arrival, ttft, worst gap, not 'size'"):
         packet.Window(order="size")

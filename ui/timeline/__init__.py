@@ -6,13 +6,29 @@ the address so that a browser never mixes two versions.
 """
 
 import hashlib
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import streamlit as st
+
+from ui.timeline.dials import Dials
+from ui.timeline.envelope import Button, Compare, Envelope, Problem, Question, View, enclose
+
+__all__ = [
+    "Button",
+    "Compare",
+    "Dials",
+    "Envelope",
+    "Problem",
+    "Question",
+    "Turned",
+    "View",
+    "asked_window",
+    "timeline",
+    "turned",
+]
 
 SOURCES = Path(__file__).parents[2] / "static" / "timeline"
 
@@ -30,8 +46,6 @@ export default function (component) {
 }
 """
 
-Parts = list[tuple[str, str | bool]]  # words, and the tone (or True for bold) they are set in
-
 
 def version() -> str:
     """A hash of every file that the browser loads."""
@@ -44,49 +58,6 @@ def version() -> str:
 _mount = st.components.v2.component(
     "batchscope.timeline", html=_SKELETON, js=_LOADER.replace("VERSION", version())
 )
-
-
-@dataclass(frozen=True)
-class Dials:
-    """Where the two dials stand: tokens a step, tokens a request and step (0 = off)."""
-
-    budget: int
-    cap: int
-
-
-@dataclass(frozen=True)
-class Cure:
-    """A button that mends what an error sentence complains of; its id comes back in
-    Answer.action."""
-
-    id: str
-    label: str
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Why there is no new picture, in the engine's words, and the ways out."""
-
-    text: str
-    cures: tuple[Cure, ...] = ()
-
-
-@dataclass(frozen=True)
-class Envelope:
-    """What goes along with a packet and may change without it.
-
-    `epoch` grows when a preset or setting was chosen: it wins over a drag on its way. `story`
-    names the workload: a new one moves the view to its interesting part. `refused_below` marks the
-    part of the budget's track that the engine refuses.
-    """
-
-    dials: Dials
-    epoch: int
-    story: str
-    sentence: Parts = field(default_factory=list)
-    settings: list[Parts] = field(default_factory=list)
-    refused_below: int | None = None
-    problem: Problem | None = None
 
 
 @dataclass(frozen=True)
@@ -118,7 +89,7 @@ def asked_window(key: str) -> Mapping[str, Any] | None:
 
 
 def timeline(packet: bytes, envelope: Envelope, *, key: str) -> str | None:
-    """Mount the component; returns the id of the cure that the reader clicked, if any.
+    """Mount the component; returns the id of the button that the reader clicked, if any.
 
     `packet` is the work of `packet.build` and may be empty (nothing to show yet). State that the
     browser sends lies in st.session_state[key]: `dials`, `window`, `play`.
@@ -133,23 +104,6 @@ def timeline(packet: bytes, envelope: Envelope, *, key: str) -> str | None:
     )
     action = result.get("action")
     return str(action["id"]) if isinstance(action, Mapping) and "id" in action else None
-
-
-def enclose(envelope: Envelope, seq: int) -> bytes:
-    """The envelope as length and JSON; `seq` is the number of the browser's message it answers."""
-    problem = envelope.problem
-    content = {
-        "seq": seq,
-        "epoch": envelope.epoch,
-        "story": envelope.story,
-        "dials": asdict(envelope.dials),
-        "refused": {"budget": envelope.refused_below},
-        "sentence": envelope.sentence,
-        "settings": envelope.settings,
-        "error": problem and {"text": problem.text, "cures": [asdict(c) for c in problem.cures]},
-    }
-    text = json.dumps(content, separators=(",", ":"), ensure_ascii=False).encode()
-    return len(text).to_bytes(4, "little") + text
 
 
 def _ignore() -> None:

@@ -13,7 +13,7 @@ overview of the whole run and a window of 40 rows whose packet stays under 64 KB
 import json
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -89,9 +89,13 @@ def needs_overview(trace: Trace) -> bool:
 
 
 def _pack(lanes: list[Lane], window: Window, num_steps: int) -> bytes:
-    headers, arrays = [], {}
+    headers, arrays, chosen = [], {}, None
     for number, lane in enumerate(lanes):
-        header, mine = _lane(lane, window, num_steps)
+        if number and needs_overview(lanes[0].trace):  # the same seconds, the same requests
+            window = replace(window, start_s=headers[0]["t0_s"], end_s=headers[0]["window_end_s"])
+        same = len(lane.trace.requests) == len(lanes[0].trace.requests)
+        header, mine, shown = _lane(lane, window, num_steps, chosen if same else None)
+        chosen = shown if number == 0 else chosen
         headers.append(header)
         arrays.update({f"{number}.{name}": values for name, values in mine.items()})
     texts = [[name, *parts] for name, parts in explain.SENTENCES.items()]
@@ -131,13 +135,16 @@ def smallest(values: np.ndarray) -> np.ndarray:
     return np.clip(values, 0, None).astype(width)
 
 
-def _lane(lane: Lane, window: Window, num_steps: int) -> tuple[Header, Arrays]:
+def _lane(
+    lane: Lane, window: Window, num_steps: int, wanted: rows.Shown | None
+) -> tuple[Header, Arrays, rows.Shown]:
+    """`wanted`: the rows of the lane above, taken where there is one."""
     trace = lane.trace
     first, last = _steps_of(trace, window, num_steps)
     steps = trace.steps
     t0 = float(steps.start_s[first]) if first < last else 0.0
     t1 = float(steps.start_s[last - 1] + steps.duration_s[last - 1]) if first < last else 0.0
-    chosen = rows.choose(trace, window.order, window.first_row, MAX_ROWS, (t0, t1))
+    chosen = wanted or rows.choose(trace, window.order, window.first_row, MAX_ROWS, (t0, t1))
     shown = chosen.ids
     cut = explain.step_items(trace, first, last, lane.limits.budget)
     told = explain.facts(trace, lane.limits, first, last, cut)
@@ -154,13 +161,13 @@ def _lane(lane: Lane, window: Window, num_steps: int) -> tuple[Header, Arrays]:
     }
     arrays |= _fact_arrays(told, index, first)
     header = _lane_header(lane, window, first, t0)
-    header |= {"first_row": chosen.first, "total_rows": chosen.total}
+    header |= {"first_row": chosen.first, "total_rows": chosen.total, "window_end_s": t1}
     header["labels"] = [lane.label(int(r))[:MAX_LABEL] for r in named]
     header["num_rows"] = len(shown)
     if needs_overview(trace):
         header["overview"] = overview.span(trace)
         arrays |= overview.arrays(trace, lane.limits.budget)
-    return header, arrays
+    return header, arrays, chosen
 
 
 def _steps_of(trace: Trace, window: Window, num_steps: int) -> tuple[int, int]:

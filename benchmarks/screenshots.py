@@ -1,0 +1,80 @@
+"""Pictures of every page, light, dark and as wide as a phone, into docs/screenshots:
+
+    python -m benchmarks.screenshots
+
+Small PNGs of at most 256 colours. The README's picture is one of them.
+"""
+
+import io
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import Page, sync_playwright
+
+from benchmarks.running_app import ROOT, app, chromium
+
+FOLDER = ROOT / "docs" / "screenshots"
+MOST_BYTES = 150_000
+SIZES = {"light": (1340, 1255), "dark": (1340, 1255), "phone": (390, 844)}
+PAIR = "token_budget?v=1&preset=four_chats_one_document&budget=512&pin=four_chats_one_document"
+
+
+@dataclass(frozen=True)
+class Shot:
+    """A page's address, what it is called, what to wait for, and the height that shows it."""
+
+    name: str
+    path: str
+    selector: str
+    height: int | None = None
+
+
+SHOTS = (
+    Shot("start", "", ".window", 840),
+    Shot("token-budget", PAIR, ".stage"),
+    Shot("token-budget-first", "token_budget", ".stage", 1160),
+    Shot("reference", "reference", ".bs-words"),
+    Shot("wrong-link", "token_budget?v=9&budget=abc", "h1", 560),
+    Shot("no-such-page", "nope", "h1", 480),
+)
+
+
+def take(page: Page, url: str, shot: Shot, kind: str) -> Path:
+    """One picture, reduced to 256 colours."""
+    width, height = SIZES[kind]
+    page.set_viewport_size({"width": width, "height": shot.height or height})
+    page.goto(f"{url}/{shot.path}")
+    page.locator(shot.selector).first.wait_for(timeout=120_000)
+    page.wait_for_timeout(2500)
+    full = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+    file = FOLDER / f"{shot.name}-{kind}.png"
+    for colors in (256, 128, 64):
+        small = full.quantize(colors, dither=Image.Dither.NONE)
+        small.save(file, optimize=True)
+        if file.stat().st_size < MOST_BYTES:
+            break
+    return file
+
+
+def main() -> None:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with app() as (url, _), sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=chromium(), args=["--no-sandbox"], timeout=60_000
+        )
+        for kind in SIZES:
+            scheme = "dark" if kind == "dark" else "light"
+            context = browser.new_context(color_scheme=scheme, has_touch=kind == "phone")
+            page = context.new_page()
+            page.goto(url)
+            page.locator(".window").first.wait_for(timeout=120_000)  # the server has run once
+            for shot in SHOTS:
+                file = take(page, url, shot, kind)
+                print(f"{file.relative_to(ROOT)}  {file.stat().st_size / 1000:.0f} kB", flush=True)
+            context.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()

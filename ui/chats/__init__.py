@@ -1,0 +1,88 @@
+"""Four chat windows that type at the pace of a simulated server, and a document that one sends.
+
+A Streamlit v2 component like the timeline: plain ES modules in static/chats. The page hands over
+the moments at which each token reaches its reader; nothing is made up in the browser but the words.
+"""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import streamlit as st
+
+SOURCES = Path(__file__).parents[2] / "static" / "chats"
+_SKELETON = """
+<div class="skeleton" aria-hidden="true" style="height: 420px; border-radius: 12px; opacity: .5;
+  background: var(--st-secondary-background-color)"></div>
+"""
+_LOADER = """
+const address = new URL("app/static/chats/main.js?v=VERSION", document.baseURI).href;
+export default function (component) {
+  let stop = null, gone = false;
+  import(address).then(({ mount }) => { if (!gone) stop = mount(component); });
+  return () => { gone = true; stop?.(); };
+}
+"""
+
+
+def version() -> str:
+    """A hash of every file that the browser loads."""
+    digest = hashlib.sha256()
+    for file in sorted(SOURCES.iterdir()):
+        digest.update(file.name.encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+_mount = st.components.v2.component(
+    "batchscope.chats", html=_SKELETON, js=_LOADER.replace("VERSION", version())
+)
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to run the document: its name, and the seconds at which tokens reach each reader.
+
+    `document_s` is the moment of the document's first token, None while nobody has sent it.
+    """
+
+    name: str
+    tokens_s: list[list[float]]
+    document_s: float | None
+
+
+@dataclass(frozen=True)
+class Show:
+    """What the windows play. `sent_s`: when the document arrives, None while nobody has sent it.
+    `limit_s`: the gap from which on a window says that it stands still.
+    `told`: the figures of both ways in a sentence, words with their tone."""
+
+    ways: tuple[Way, ...]
+    sent_s: float | None
+    document_tokens: int
+    limit_s: float
+    server: str
+    told: list[tuple[str, str]]
+
+
+def chats(show: Show, *, key: str) -> float | None:
+    """Mount the windows; returns the moment at which the reader has sent the document."""
+    _mount(key=key, data=json.dumps(asdict(show)), on_send_change=_ignore)
+    return sent(key)
+
+
+def sent(key: str) -> float | None:
+    """When the document was sent, in seconds of the run; None while it was not."""
+    state: Any = st.session_state.get(key)
+    value = state.get("send") if isinstance(state, Mapping) else None
+    at = value.get("at_s") if isinstance(value, Mapping) else None
+    return float(at) if isinstance(at, int | float) and 0 < at < MOST_S else None
+
+
+MOST_S = 60.0
+
+
+def _ignore() -> None:
+    """Registers a kind of message with Streamlit; the value is read from the state."""

@@ -1,0 +1,104 @@
+"""Small timelines one above the other as packed bytes: NumPy in, bytes out, no streamlit.
+
+The packet has the timeline's layout (ui.timeline.packet), with the arrays that a small lane draws:
+arrival, waiting, chunks, runs of decodes, the steps' times.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim.run import Result
+from ui import explain
+from ui.settings import itl_limit_s
+from ui.timeline import rows
+from ui.timeline.packet import smallest, write
+
+MOST_ROWS = 40
+Parts = list[tuple[str, str | bool]]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A lane beside its picture: its name, its knobs in words, its figures, or why it did not
+    run."""
+
+    engine: str
+    title: str
+    note: str
+    figures: tuple[Parts, ...] = ()
+    problem: str = ""
+
+
+def pack(lanes: Sequence[tuple[Told, Result | None]]) -> bytes:
+    """A packet of lanes; one that was refused has words instead of a picture."""
+    headers, arrays = [], {}
+    for k, (told, result) in enumerate(lanes):
+        header, mine = (empty(), {}) if result is None else lane(result)
+        headers.append(header | words(told))
+        arrays |= {f"{k}.{name}": values for name, values in mine.items()}
+    texts = [["chunk", "prefill", "prefill", ""]]
+    return write({"lanes": headers, "texts": texts, "reasons": []}, arrays)
+
+
+def words(told: Told) -> dict[str, Any]:
+    return {
+        "engine": told.engine,
+        "title": told.title,
+        "note": told.note,
+        "figures": told.figures,
+        "problem": told.problem,
+    }
+
+
+def empty() -> dict[str, Any]:
+    return {"num_rows": 0, "labels": [], "end_s": 0.0}
+
+
+def lane(result: Result) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
+    """The header and the arrays of one run; times are seconds of the run's clock."""
+    trace = result.trace
+    steps, count = trace.steps, len(trace.steps)
+    shown = np.arange(min(len(trace.requests), MOST_ROWS))
+    index = np.full(len(trace.requests) + 1, -1)
+    index[shown] = shown
+    cut = explain.step_items(trace, 0, count, 0)
+    end = float(steps.start_s[-1] + steps.duration_s[-1]) if count else 0.0
+    arrays = {
+        "start": steps.start_s.astype(np.float32),
+        "duration": steps.duration_s.astype(np.float32),
+        "prefill": smallest(steps.num_prefill_tokens),
+        "decodes": smallest(steps.num_decodes),
+        "running": smallest(steps.num_running),
+        "waiting": smallest(steps.num_waiting),
+    }
+    arrays |= rows.row_arrays(trace, shown, 0.0)
+    arrays |= rows.wait_arrays(trace, shown, 0, count, 0.0)
+    runs = rows.run_arrays(cut, index, len(shown), 0)
+    arrays |= {name: smallest(values) for name, values in runs.items()}
+    arrays |= chunk_arrays(cut, index)
+    header = {
+        "num_rows": len(shown),
+        "labels": [result.workload.label(int(r))[:40] for r in shown],
+        "itl_limit_s": itl_limit_s(result.scenario),
+        "t0_s": 0.0,
+        "first_step": 0,
+        "end_s": end,
+    }
+    return header, arrays
+
+
+def chunk_arrays(cut: explain.StepItems, index: np.ndarray) -> dict[str, np.ndarray]:
+    """The prefill of each step, as the timeline's facts: whose, how many tokens, of how many
+    needed."""
+    who = index[cut.items.request]
+    mine = ~cut.is_decode & (who >= 0)
+    return {
+        "fact_step": smallest(cut.step[mine]),
+        "fact_kind": np.zeros(int(mine.sum()), np.uint8),
+        "fact_who": smallest(who[mine] + 1),
+        "fact_a": smallest(cut.items.num_tokens[mine]),
+        "fact_b": smallest(cut.items.num_needed[mine]),
+    }
