@@ -16,7 +16,7 @@ check: .venv/develop
 	$(VENV)/ruff format --check .
 	$(VENV)/ruff check .
 	$(VENV)/mypy
-	$(VENV)/python -m pytest -m "not browser" -q
+	$(VENV)/python -m pytest -m "not browser and not slow" -q
 
 format: .venv/develop
 	$(VENV)/ruff format .

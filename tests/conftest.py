@@ -5,7 +5,17 @@ from pathlib import Path
 
 import pytest
 
+FEW_SEEDS = 3  # of each random test run in `make check`; all of them in `make test`
 CASES = Path(__file__).parent / "oracles" / "cases"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark the later seeds of random tests as slow."""
+    for item in items:
+        parameters = getattr(item, "callspec", None)
+        seeds = [parameters.params.get(name, 0) for name in ("seed", "block")] if parameters else []
+        if any(isinstance(seed, int) and seed >= FEW_SEEDS for seed in seeds):
+            item.add_marker("slow")
 
 
 @pytest.fixture
