@@ -5,7 +5,7 @@
 that are not part of this repository. Closed-loop rows ("isl I osl O concurrency C") are simulated
 with ten requests a user and two clients: C slots for C users, and C - 1 slots, as if one user
 always waited, which is what the measured TTFT looks like. TPOT is the target; TTFT is shown, not
-fitted. """
+fitted."""
 
 import csv
 import re

@@ -42,14 +42,18 @@ engines = st.pills(
     label_visibility="collapsed",
 )
 
-with st.spinner("Running the ways; the first time the scheduler's code is compiled"):
-    outcomes, packet, refused = board.outcomes_of(engines, preset, model, gpu)
-st.markdown(figures_of.headline(outcomes))
+place = st.empty()  # only while an engine's code is compiled for the first time
+outcomes, packet, refused = board.outcomes_of(engines, preset, model, gpu, place.progress)
+place.empty()
+if refused and not outcomes:
+    st.error(f"{board.where(model, gpu)}: no way starts. Choose another model or GPU above.")
+else:
+    st.markdown(figures_of.headline(outcomes))
 if engines:
     lanes(packet, key="six_lanes")
 else:
     st.info("No way is shown. Choose some above.")
-for engine, problem in refused.items():
+for engine, problem in refused.items() if outcomes else ():
     st.warning(f"{titles[engine]} does not start: {problem}")
 
 shown = [way for way in ways.WAYS if way.engine in engines]
@@ -66,12 +70,11 @@ if outcomes:
     st.subheader("What each does here", anchor=False)
     told = [(outcome.way.title, figures_of.verdict(outcome)) for outcome in outcomes]
     st.html(table.style(DARK) + table.verdicts(told))
-    errors = {o.result.summary["expected_error"] for o in outcomes} - {None}
-    accuracy = f"The expected error of a step time is {max(errors):.0%}. " if errors else ""
     st.caption(
-        f"Simulated. {accuracy}vLLM V0's own chunked mode is not here: Sarathi-Serve, from "
-        "which it came, stands in for it. All ways have the same KV memory, and no prefix cache. "
-        "Compute used counts padding too: it keeps the GPU busy for nobody."
+        f"Simulated. {figures_of.sureness(outcomes)} All ways have the same KV memory, and no "
+        "prefix cache. Compute and bandwidth used count the model's own work; padding is left "
+        "out. vLLM V0's own chunked mode is not here: Sarathi-Serve, from which it came, stands "
+        "in for it."
     )
 
 st.subheader("The rules, from the running code", anchor=False)

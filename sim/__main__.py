@@ -17,7 +17,7 @@ from sim.export import write_trace
 from sim.perfetto import write_perfetto
 from sim.report import summary_table, workload_table
 from sim.run import Result, simulate
-from sim.scenario import Scenario, load_scenario
+from sim.scenario import Scenario, ScenarioError, load_scenario
 from sim.traces import FORMATS, Imported, read_trace
 from sim.workload import describe
 
@@ -68,7 +68,10 @@ def run_command(
     wanted = load_scenario(scenario)
     if seed is not None:
         wanted = wanted.model_copy(update={"seed": seed})
-    result = simulate(wanted, base_folder=scenario.parent, cancelled=cancel_on_interrupt())
+    try:
+        result = simulate(wanted, base_folder=scenario.parent, cancelled=cancel_on_interrupt())
+    except ScenarioError as error:
+        raise Refused(f"{scenario}: {error}") from None
     if summary == "json":
         click.echo(json.dumps(result.summary, indent=2, allow_nan=False))
     else:
@@ -179,30 +182,52 @@ def show_refused(imported: Imported) -> None:
 @click.option("--check", is_flag=True, help="Compare with the trace that each file records.")
 def replay_command(cases: tuple[Path, ...], check: bool) -> None:
     """Replay recorded scheduler CASES step by step, one JSON line a case."""
-    equal = differ = skipped = 0
+    outcomes: Counter[str] = Counter()
     for path in cases:
-        case, document = replay.read_case(path)
-        if case.engine not in replay.ENGINES:
-            click.echo(f"{path}: skipped: policy not built ({case.engine})", err=not check)
-            skipped += 1
-            continue
-        if not check:
-            click.echo(json.dumps(replay.replay(case)))
-            continue
-        engine = replay.ENGINES[case.engine]
-        if reason := engine.skip(document):
-            click.echo(f"{path}: skipped: {reason}")
-            skipped += 1
-        elif found := replay.difference(replay.replay(case), engine.recorded(document)):
-            click.echo(f"{path}: differs: {found}")
-            differ += 1
-        else:
-            equal += 1
+        try:
+            outcomes[replay_one(path, check)] += 1
+        except UNREADABLE as error:
+            words = (
+                str(error) if isinstance(error, ValueError) else f"{type(error).__name__}: {error}"
+            )
+            where = "" if str(path) in words else f"{path}: not a case that can be replayed: "
+            click.echo(f"error: {where}{words}", err=True)
+            outcomes["unreadable"] += 1
     if check:
-        click.echo(
-            f"replayed {len(cases)} cases: {equal} equal, {differ} differ, {skipped} skipped"
-        )
-        raise click.exceptions.Exit(1 if differ else 0)
+        counts = ", ".join(f"{outcomes[name]} {name}" for name in ("equal", "differ", "skipped"))
+        click.echo(f"replayed {len(cases)} cases: {counts}")
+    raise click.exceptions.Exit(2 if outcomes["unreadable"] else 1 if outcomes["differ"] else 0)
+
+
+# What a case whose config or recorded steps are not what they should be may raise.
+UNREADABLE = (
+    ValueError,
+    KeyError,
+    TypeError,
+    AttributeError,
+    IndexError,
+    OverflowError,
+    MemoryError,
+)
+
+
+def replay_one(path: Path, check: bool) -> str:
+    """Replay one file; returns "equal", "differ", "skipped", or "" where nothing is compared."""
+    case, document = replay.read_case(path)
+    if case.engine not in replay.ENGINES:
+        click.echo(f"{path}: skipped: policy not built ({case.engine})", err=True)
+        return "skipped"
+    if not check:
+        click.echo(json.dumps(replay.replay(case)))
+        return ""
+    engine = replay.ENGINES[case.engine]
+    if reason := engine.skip(document):
+        click.echo(f"{path}: skipped: {reason}")
+        return "skipped"
+    if found := replay.difference(replay.replay(case), engine.recorded(document)):
+        click.echo(f"{path}: differs: {found}")
+        return "differ"
+    return "equal"
 
 
 # --- bench ----------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ from sim.state import State, events_per_step, new_state, records, uninitialised
 from sim.trace import Trace
 
 STEPS_A_SLICE = 20_000
+FIRST_ITEMS = 1 << 24  # room for item records at the start; it doubles when it is used up
+MOST_RECORD_BYTES = 8 << 30  # of all records together
 
 # How a slice of the loop ends.
 SLICE_OVER, NO_ROOM, ALL_DONE, STALLED, AT_HORIZON, AT_MAX_STEPS = range(6)
@@ -165,7 +167,7 @@ def run(
         runs,
         policy,
         num_steps=4096,
-        num_items=tokens + 4 * len(requests) if record_items else 0,
+        num_items=min(tokens + 4 * len(requests), FIRST_ITEMS) if record_items else 0,
         num_events=4 * len(requests) + 2 * events_per_step(policy),
     )
     world = new_world(state, latency, loop_think_s, limits, record_items)
@@ -174,6 +176,9 @@ def run(
     while True:
         outcome = run_slice(state, world, engines, STEPS_A_SLICE)
         if outcome == NO_ROOM:
+            if record_bytes(state) > MOST_RECORD_BYTES // 2:
+                reason = f"records: {MOST_RECORD_BYTES >> 30} GiB are full; ask for less of a run"
+                return close(state, world, "bounded", reason)
             state = with_more_room(state, world)
         elif outcome != SLICE_OVER:
             break
@@ -209,6 +214,10 @@ def new_world(
     timers = int(np.isfinite(requests.abort_after_s).sum() + released.sum())
     slots = int(state.policy.max_num_seqs.max())
     return World(clock, latency, records(timers + 1, TIMER), loops, np.zeros(slots, np.int32))
+
+
+def record_bytes(state: State) -> int:
+    return sum(t.nbytes for t in (state.steps, state.items, state.events, state.gaps))
 
 
 def with_more_room(state: State, world: World) -> State:

@@ -5,6 +5,7 @@ when the caller says in which folder files may lie (`base_folder`), or hands ove
 an upload.
 """
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -157,4 +158,7 @@ def source_of(
     path = base_folder / name
     if not path.is_file():
         raise ScenarioError([f"workload.file: no such file: {path}"], "workload.file")
+    if spec.sha256 and hashlib.sha256(path.read_bytes()).hexdigest() != spec.sha256:
+        words = f"workload.file: {path} is not the file that the scenario means: its sha256 differs"
+        raise ScenarioError([words], "workload.file")
     return path

@@ -28,7 +28,7 @@ __all__ = [
 
 VLLM_UTILIZATION = 0.92
 Fraction = Annotated[float, Field(gt=0, le=1)]
-PositiveSeconds = Annotated[float, Field(gt=0)]
+PositiveSeconds = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class Roofline(Spec):

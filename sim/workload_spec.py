@@ -45,8 +45,10 @@ MAX_TOKENS = 10_000_000  # of one length; a table column is int32
 MAX_REQUESTS = 5_000_000
 
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
-Rate = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
+# A double counts microseconds up to here and far beyond; later, a clock would stand still.
+MAX_SECONDS = 1e9
+Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
 
 class Spec(BaseModel):
@@ -213,7 +215,7 @@ class ClassSpec(Spec):
     max_tokens: MaxTokens = EqualTokens(kind="equal")
     priority: Annotated[int, Field(ge=-(10**6), le=10**6)] = 0
     shared_prefix: SharedPrefix = SharedPrefix()
-    abort_after_s: Annotated[float, Field(gt=0)] | None = None
+    abort_after_s: Annotated[float, Field(gt=0, le=MAX_SECONDS)] | None = None
 
     @model_validator(mode="before")
     @classmethod

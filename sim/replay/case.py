@@ -4,9 +4,10 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sim import moves, policies, reasons
 from sim.requests import RUN, Table, empty_requests
@@ -31,6 +32,44 @@ class Engine(NamedTuple):
     skip: Callable[[dict[str, Any]], str | None]  # why a trace is not to be imitated, if so
 
 
+Step = Annotated[int, Field(ge=0, le=1_000_000)]
+Tokens = Annotated[int, Field(ge=1, le=10_000_000)]
+Run = tuple[Annotated[int, Field(ge=0, le=1 << 60)], Annotated[int, Field(ge=0, le=10_000_000)]]
+
+
+class RecordedRequest(BaseModel):
+    """What a request of either schema must be for a replay to make sense; more keys may follow."""
+
+    model_config = ConfigDict(strict=True)
+    id: Annotated[int, Field(ge=0, le=1 << 40)]
+    arrival_step: Step
+    abort_step: Step | None = None
+    arrival_time: float | None = None
+    priority: Annotated[int, Field(ge=-(1 << 30), le=1 << 30)] = 0
+    prompt: Tokens | list[Annotated[Run, Field(strict=False)]] | None = None
+    output: Tokens | None = None
+    output_len: Tokens | None = None
+
+
+class Recorded(BaseModel):
+    """The parts of a case file that a replay reads."""
+
+    config: dict[str, Any]
+    requests: Annotated[list[RecordedRequest], Field(max_length=100_000)]
+
+
+def described(error: ValidationError) -> str:
+    """The first thing that is wrong: where, what is allowed, what was found."""
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg'].lower()}, found {first['input']!r:.80}"
+
+
+def engine_of(document: dict[str, Any], folder: str) -> str:
+    """The engine of a case that names none: vLLM V1's schema is the only one that does not."""
+    return "vllm_v1" if "scheduler_reserve_full_isl" in document["config"] else folder
+
+
 def parse_case(path: Path, engines: Iterable[str]) -> tuple[Case, dict[str, Any]]:
     """The case in a file, and the whole file. Raises ValueError in words when it is no case."""
     try:
@@ -42,8 +81,12 @@ def parse_case(path: Path, engines: Iterable[str]) -> tuple[Case, dict[str, Any]
     missing = [key for key in ("config", "requests") if key not in document]
     if missing:
         raise ValueError(f"{path}: a case has config and requests; missing: {', '.join(missing)}")
+    try:
+        Recorded.model_validate(document)
+    except ValidationError as error:
+        raise ValueError(f"{path}: {described(error)}") from None
     folder = path.resolve().parent.name
-    engine = folder if folder in engines else document.get("engine", folder)
+    engine = folder if folder in engines else document.get("engine", engine_of(document, folder))
     return Case(engine, path.stem, document["config"], document["requests"]), document
 
 

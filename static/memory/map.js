@@ -23,7 +23,7 @@ export class BlockMap {
     this.canvas = el("canvas", { role: "img", "aria-label": "KV blocks" });
     this.canvas.addEventListener("pointerdown", (event) => this.pick(event));
     this.grid = el("div", { class: "grid" }, this.canvas);
-    this.requests = el("div", { class: "requests", role: "radiogroup", "aria-label": "Request whose block table is shown" });
+    this.requests = el("div", { class: "requests", role: "radiogroup", "aria-label": "Request whose block table is shown", onkeydown: (event) => this.turn(event) });
     this.tableLine = el("div", { class: "block-table" });
     this.lines = el("dl", { class: "lines" });
     this.counts = el("p", { class: "counts" });
@@ -83,6 +83,15 @@ export class BlockMap {
     this.show(false);
   }
 
+  // Arrow keys among the requests, as in any group of radio buttons.
+  turn(event) {
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key], all = this.requests.children;
+    if (!by) return;
+    this.choose((this.chosen + by + all.length) % all.length);
+    all[this.chosen].focus();
+    event.preventDefault();
+  }
+
   go(step) {
     this.step = Math.min(this.history.length - 1, Math.max(0, step));
     this.show(!this.timer);
@@ -129,7 +138,10 @@ export class BlockMap {
     const lines = lane.lines[step].length ? lane.lines[step] : [["quiet", "waiting", "Every request keeps its blocks; some take one more."]];
     this.lines.replaceChildren(...lines.slice(0, 6).map(([chip, tone, text]) => el("div", { class: "fact" },
       el("dt", {}, el("span", { class: `chip chip-${tone}`, text: chip })), el("dd", { text }))));
-    [...this.requests.children].forEach((pill, r) => pill.setAttribute("aria-checked", String(r === this.chosen)));
+    [...this.requests.children].forEach((pill, r) => {
+      pill.setAttribute("aria-checked", String(r === this.chosen));
+      pill.tabIndex = r === this.chosen ? 0 : -1;
+    });
     const table = history.table(this.chosen, step);
     this.tableLine.replaceChildren(el("p", { text: table.length
       ? `${lane.labels[this.chosen]} holds ${count(table.length)} blocks of ${lane.block_size} tokens; its tokens 0 to ${count(table.length * lane.block_size - 1)} lie in`
@@ -142,8 +154,9 @@ export class BlockMap {
     const width = this.grid.clientWidth;
     if (!width || this.root.hidden || !this.history) return;
     const { g, theme: colors } = { g: this.canvas.getContext("2d"), theme: this.theme };
-    this.columns = Math.max(8, Math.min(16, Math.floor(width / CELL)));
-    this.cell = Math.min(38, width / this.columns);
+    const most = this.lane.num_blocks > 64 ? 16 : 12;
+    this.columns = Math.max(8, Math.min(most, Math.floor(width / CELL)));
+    this.cell = Math.min(46, width / this.columns);
     const height = Math.ceil(this.lane.num_blocks / this.columns) * this.cell, ratio = devicePixelRatio || 1;
     Object.assign(this.canvas, { width: Math.round(this.columns * this.cell * ratio), height: Math.round(height * ratio) });
     Object.assign(this.canvas.style, { width: `${this.columns * this.cell}px`, height: `${height}px` });

@@ -142,6 +142,6 @@ def per_token_figure(
         x=np.log10(knee), y=1, yref="paper", text=f"knee: {knee:,.0f} tokens", showarrow=False,
         xanchor="left", xshift=6,
     )  # fmt: skip
-    figure.update_xaxes(type="log")
-    figure.update_yaxes(type="log")
+    figure.update_xaxes(type="log", dtick=1)
+    figure.update_yaxes(type="log", dtick=1)
     return layout(figure, colors, x="tokens in the step", y="ms per token")

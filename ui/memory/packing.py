@@ -78,7 +78,8 @@ def lines(replay: Replay) -> list[list[Line]]:
         gone = [block for at, block in replay.evictions if at == step]
         which = ", ".join(map(str, gone[:8])) + (" …" if len(gone) > 8 else "")
         many = f"blocks {which}" if len(gone) > 1 else f"block {which}"
-        words = f"{many}: unused for longest, their content is forgotten to make room"
+        whose = "their" if len(gone) > 1 else "its"
+        words = f"{many}: unused for longest, {whose} content is forgotten to make room"
         found[step].append(("evicted", "cached", words))
     return found
 

@@ -1,6 +1,7 @@
 """What the page does: choices in, lanes and tables out. Runs are cached for everybody."""
 
 import inspect
+from collections.abc import Callable
 
 import streamlit as st
 
@@ -12,6 +13,7 @@ from ui.six_ways.figures_of import Outcome
 from ui.six_ways.ways import WAYS, Knob, Value, Way, scenario_of, starting, way_of
 
 DEADLINE_S = 6.0
+WARM: set[str] = set()  # engines that this process has run: their code is compiled
 Chosen = tuple[tuple[str, Value], ...]
 
 
@@ -27,7 +29,7 @@ def run_of(preset: str, engine: str, chosen: Chosen, model: str, gpu: str) -> Re
 
 def said(problem: str) -> str:
     """A problem without the path to it."""
-    for prefix in ("replicas[0].policy.", "replicas[0].policy: ", "replicas[0]."):
+    for prefix in ("replicas[0].policy.", "replicas[0].policy: ", "replicas[0].", "replicas[0]: "):
         problem = problem.removeprefix(prefix)
     return problem
 
@@ -59,16 +61,25 @@ def turn_knobs(way: Way) -> None:
 
 
 def outcomes_of(
-    engines: list[str], preset: str, model: str, gpu: str
+    engines: list[str],
+    preset: str,
+    model: str,
+    gpu: str,
+    tell: Callable[[float, str], object] = lambda share, words: None,
 ) -> tuple[list[Outcome], bytes, dict[str, str]]:
-    """The runs that went, the packet of all lanes, and the refusals by engine."""
+    """The runs that went, the packet of all lanes, and the refusals by engine. `tell` hears of each
+    way that is compiled first."""
     lanes: list[tuple[packing.Told, Result | None]] = []
     outcomes, refused = [], {}
     for way in WAYS:
         if way.engine not in engines:
             continue
         chosen = chosen_of(way)
+        if way.engine not in WARM:
+            words = f"Getting {way.title} ready: its scheduler is compiled once"
+            tell(len(lanes) / len(engines), words)
         result = run_of(preset, way.engine, chosen, model, gpu)
+        WARM.add(way.engine)
         note = way.note(dict(chosen))
         if isinstance(result, str):
             refused[way.engine] = result

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim import metrics
+from sim.provenance import provenance
 from sim.run import Result
 from ui.settings import itl_limit_s
 from ui.six_ways.packing import Parts
@@ -78,11 +79,11 @@ def budget_of(outcome: Outcome) -> int | None:
 def main_waste(outcome: Outcome) -> str:
     """The waste that one sees, in a few words."""
     lost = wastes(outcome)
+    if rejected := outcome.result.summary["rejected"]:
+        return f"{rejected} refused"
     preemptions = outcome.result.summary["preemptions"]
     if preemptions:
-        again = outcome.result.summary["recomputed_tokens"]
-        what = f", {count(again)} tokens computed again" if again else ""
-        return f"{preemptions} preemption{'s' if preemptions > 1 else ''}{what}"
+        return f"{preemptions} preemption{'s' if preemptions > 1 else ''}"
     if lost.padding > 0.05:
         return f"{lost.padding:.0%} padding"
     if lost.stalls:
@@ -157,7 +158,14 @@ def headline(outcomes: Sequence[Outcome]) -> str:
 def last_one(outcome: Outcome) -> str:
     """The request that waited longest for its first token, by name."""
     waited = metrics.ttft_s(outcome.result.trace.requests)
-    return outcome.result.workload.label(int(np.nanargmax(waited)))
+    name = outcome.result.workload.label(int(np.nanargmax(waited)))
+    return name if name[-1].isdigit() else f"the {name}"
+
+
+def sureness(outcomes: Sequence[Outcome]) -> str:
+    """How sure the milliseconds are, for all ways together, as sentences."""
+    notes = [note for out in outcomes for note in provenance(out.result.trace, out.result.resolved)]
+    return " ".join(f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes))
 
 
 def close(a: float, b: float) -> bool:

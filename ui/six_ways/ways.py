@@ -7,8 +7,9 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from sim import catalog
 from sim.policies import orca, sarathi, sglang, static, tensorrt_llm, vllm_v0, vllm_v1
-from sim.scenario import Scenario, parse_scenario
+from sim.scenario import Scenario, parse_scenario, resolve
 from ui import presets
 from ui.presets import Preset
 
@@ -138,6 +139,11 @@ WAYS = (
         length="context_length", kv="max_total_tokens", kv_unit=1,
     ),
 )  # fmt: skip
+NO_CACHE: dict[str, dict[str, Value]] = {
+    "vllm_v1": {"enable_prefix_caching": False},
+    "tensorrt_llm": {"enable_block_reuse": False},
+    "sglang": {"disable_radix_cache": True},
+}
 FIRST_SHOWN = ("static", "orca", "vllm_v0", "vllm_v1", "tensorrt_llm")
 
 
@@ -162,20 +168,20 @@ def scenario_of(
     data: dict[str, Any] = presets.scenario_of(preset).model_dump(mode="json")
     replica = data["replicas"][0]
     shared = replica["policy"]
-    policy: dict[str, Any] = {"engine": way.engine, **chosen}
+    length = min(shared["max_model_len"], catalog.model(model).max_model_len)
+    replica |= {"model": model, "gpu": gpu}
+    policy: dict[str, Any] = {"engine": way.engine, **chosen, **NO_CACHE.get(way.engine, {})}
     if way.length is not None:
-        policy[way.length] = shared["max_model_len"]
-    if way.engine in ("vllm_v1", "tensorrt_llm", "sglang"):
-        off = {
-            "vllm_v1": {"enable_prefix_caching": False},
-            "tensorrt_llm": {"enable_block_reuse": False},
-            "sglang": {"disable_radix_cache": True},
-        }
-        policy |= off[way.engine]
+        policy[way.length] = length
     if shared["num_gpu_blocks"] is not None:
         tokens = (shared["num_gpu_blocks"] - 1) * shared["block_size"]
         unit = chosen[way.kv_unit] if isinstance(way.kv_unit, str) else way.kv_unit
         blocks = max(1, tokens // max(1, int(unit)))
         policy[way.kv] = blocks + 1 if way.engine == "vllm_v1" else blocks
-    replica |= {"policy": policy, "model": model, "gpu": gpu}
+    elif way.engine == "static":  # it has no knob for the length, which decides what is left for KV
+        shared["max_model_len"] = length
+        server = resolve(parse_scenario(data)).replicas[0]
+        room = (server.num_gpu_blocks - 1) * shared["block_size"]
+        policy[way.kv] = min(room, max(1, int(chosen["max_batch_size"])) * length)
+    replica["policy"] = policy
     return parse_scenario(data)

@@ -1,0 +1,160 @@
+"""Six ways to batch and KV memory in a real browser: mouse, keyboard, axe, a phone."""
+
+import pytest
+
+pytestmark = pytest.mark.browser
+
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
+FIVE, EIGHT = 5, 8
+
+
+def lanes(visit, path: str = "/six_ways", **options):
+    """The page of the lanes, standing."""
+    opened = visit(path, timeline=False, **options)
+    opened.page.locator(".six .way").first.wait_for(timeout=120_000)
+    opened.page.get_by_text("The trade-offs").wait_for()
+    opened.page.wait_for_function("!document.querySelector('.skeleton')")
+    return opened
+
+
+def memory(visit, **options):
+    """The page of the block map, standing."""
+    opened = visit("/kv_memory", timeline=False, **options)
+    opened.page.locator(".map .grid canvas").wait_for(timeout=120_000)
+    opened.page.get_by_text("Radix tree").wait_for()
+    opened.page.wait_for_function("!document.querySelector('.skeleton')")
+    return opened
+
+
+def head(opened):
+    return opened.page.get_by_role("slider", name="Play head")
+
+
+def moment(opened) -> int:
+    return int(head(opened).get_attribute("aria-valuenow"))
+
+
+def step(opened) -> int:
+    return int(opened.page.get_by_role("slider", name="Step", exact=True).input_value())
+
+
+def test_the_head_follows_mouse_and_keys(visit):
+    opened = lanes(visit)
+    box = head(opened).bounding_box()
+    opened.page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    middle = moment(opened)
+    assert middle > 100
+    opened.page.mouse.move(box["x"] + box["width"] / 4, box["y"] + 40)
+    opened.page.mouse.down()
+    opened.page.mouse.move(box["x"] + box["width"] / 8, box["y"] + 40, steps=4)
+    opened.page.mouse.up()
+    assert moment(opened) < middle / 2
+    before = moment(opened)
+    head(opened).press("ArrowRight")
+    assert moment(opened) > before
+    head(opened).press("ArrowLeft")
+    assert moment(opened) <= before
+    head(opened).press("End")
+    assert moment(opened) == int(head(opened).get_attribute("aria-valuemax"))
+    assert set(opened.page.locator(".now").all_inner_texts()) == {"all done"}
+    head(opened).press("Home")
+    assert moment(opened) == 0
+
+
+def test_it_plays_and_pauses(visit):
+    opened = lanes(visit)
+    head(opened).press("Home")
+    opened.page.get_by_role("button", name="Play", exact=True).click()
+    opened.page.get_by_role("button", name="Pause", exact=True).wait_for()
+    opened.page.wait_for_timeout(400)
+    head(opened).press(" ")
+    opened.page.get_by_role("button", name="Play", exact=True).wait_for()
+    assert moment(opened) > 0
+
+
+def test_reduced_motion_jumps(visit):
+    opened = lanes(visit, reduced_motion="reduce")
+    before = moment(opened)
+    opened.page.get_by_role("button", name="Play", exact=True).click()
+    assert moment(opened) > before
+    assert opened.page.get_by_role("button", name="Pause", exact=True).count() == 0
+
+
+def test_presets_ways_and_knobs_change_the_lanes(visit):
+    opened = lanes(visit)
+    page = opened.page
+    assert page.locator(".way").count() == FIVE
+    page.get_by_role("button", name="SGLang", exact=True).first.click()
+    page.locator(".way[data-engine=sglang]").wait_for()
+    page.get_by_role("radio", name="Head-of-line: 32 streams, one prompt").click()
+    page.get_by_text("makes the long prompt wait").wait_for()
+    page.locator(".st-key-six_knobs").get_by_role("button", name="vLLM V1").click()
+    budget = page.get_by_label("max_num_batched_tokens").last
+    budget.fill("32")
+    budget.press("Enter")
+    page.locator(".way .refused").wait_for()
+    page.get_by_text("vLLM V1 does not start: max_num_batched_tokens").wait_for()
+
+
+def test_the_lanes_as_a_table(visit):
+    opened = lanes(visit)
+    opened.page.get_by_role("button", name="Table", exact=True).click()
+    rows = opened.page.get_by_role("region", name="The lanes as a table").locator("tbody tr")
+    assert rows.count() == FIVE * EIGHT
+
+
+def test_the_map_follows_mouse_and_keys(visit):
+    opened = memory(visit)
+    page = opened.page
+    page.locator(".map .chip", has_text="preempted").wait_for()
+    at = step(opened)
+    page.get_by_role("button", name="Step forward", exact=True).click()
+    assert step(opened) == at + 1
+    slider = page.get_by_role("slider", name="Step", exact=True)
+    slider.press("ArrowLeft")
+    assert step(opened) == at
+    slider.press("Home")
+    assert step(opened) == 0
+    page.get_by_role("radio", name="2 essay 2").click()
+    page.get_by_text("essay 2 holds no block.").wait_for()
+    page.get_by_role("radio", name="2 essay 2").press("ArrowRight")
+    page.get_by_text("essay 3 holds no block.").wait_for()
+    page.locator(".map .grid canvas").click(position={"x": 10, "y": 10})
+    page.locator(".block-table p", has_text="essay 1 holds").wait_for()
+    page.locator(".map").get_by_role("button", name="Play", exact=True).click()
+    page.wait_for_timeout(700)
+    page.locator(".map").get_by_role("button", name="Pause", exact=True).click()
+    assert step(opened) > 0
+
+
+def test_the_thrash_is_cured_by_one_click(visit):
+    opened = memory(visit)
+    page = opened.page
+    page.get_by_role("radio", name="Thrash: too small, gate off").click()
+    page.get_by_text("Shown: gate off").wait_for()
+    page.get_by_role("button", name="Cure it: turn the full-prompt gate on").click()
+    page.get_by_text("Shown: gate on").wait_for()
+    page.locator(".map .counts", has_text="gate on").wait_for()
+
+
+def test_the_crossover_follows_the_choice(visit):
+    opened = memory(visit)
+    opened.page.get_by_text("Only in part.").wait_for()
+    opened.page.get_by_role("radio", name="a step of its own").click()
+    opened.page.get_by_text("It does not hold here.").wait_for()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("opening", [lanes, memory])
+def test_axe_finds_no_serious_fault(visit, opening, scheme: str):
+    opened = opening(visit, color_scheme=scheme)
+    opened.page.wait_for_timeout(500)
+    assert opened.serious_faults() == []
+
+
+@pytest.mark.parametrize("opening", [lanes, memory])
+def test_a_phone_has_no_sideways_scroll(visit, opening):
+    opened = opening(visit, **PHONE)
+    for place in ("document.documentElement", "document.querySelector('.stMain')"):
+        wide, seen = opened.page.evaluate(f"[{place}.scrollWidth, {place}.clientWidth]")
+        assert wide <= seen

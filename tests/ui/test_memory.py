@@ -1,0 +1,207 @@
+"""KV memory: the replay, its packet, the costs, the prefix tree, the page."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from sim import catalog, latency_rows
+from sim.run import simulate
+from ui import memory, presets
+from ui.figures.memory import swap_figure
+from ui.memory import board, costs, packing, prefixes
+from ui.memory.replay import CACHED, FREE, SHARED, USED, Held, Replay, change, replay
+from ui.timeline.packet import read
+
+ROOT = Path(__file__).parents[2]
+PRESETS = [preset.id for preset in board.PRESETS]
+
+
+@pytest.fixture(scope="module")
+def replays() -> dict[str, Replay]:
+    return {preset: replay(presets.scenario_of(preset)) for preset in PRESETS}
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_step_by_step_is_the_same_as_in_one_go(preset: str, replays: dict[str, Replay]):
+    stepped, whole = replays[preset].trace, simulate(presets.scenario_of(preset)).trace
+    assert stepped.status == whole.status == "finished"
+    assert np.array_equal(stepped.steps, whole.steps)
+    assert np.array_equal(stepped.items, whole.items)
+    assert replays[preset].num_steps == len(whole.steps)
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_blocks_are_counted_right(preset: str, replays: dict[str, Replay]):
+    found = replays[preset]
+    held = np.isin(found.kinds, (USED, SHARED)).sum(axis=1)
+    assert (held <= found.trace.steps.kv_blocks).all()  # less those that ended with the step
+    assert held[-1] == 0
+    assert ((found.owners >= 0) == np.isin(found.kinds, (USED, SHARED))).all()
+
+
+def test_shared_and_cached_blocks_are_seen(replays: dict[str, Replay]):
+    kinds = replays["kv_prefix"].kinds
+    assert (kinds == SHARED).any()
+    assert (kinds == CACHED).any()
+    assert replays["kv_prefix"].evictions
+    assert not np.isin(replays["kv_preemption"].kinds, (SHARED, CACHED)).any()
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_the_packet_unrolls_to_the_replay(preset: str, replays: dict[str, Replay]):
+    found = replays[preset]
+    header, arrays = read(packing.pack(found))
+    now = np.full(found.kinds.shape[1], FREE)
+    owners = np.zeros(found.kinds.shape[1], int)
+    for step in range(found.num_steps):
+        mine = arrays["0.change_step"] == step
+        now[arrays["0.change_block"][mine]] = arrays["0.change_kind"][mine]
+        owners[arrays["0.change_block"][mine]] = arrays["0.change_owner"][mine]
+        assert (now == found.kinds[step]).all()
+        assert (owners - 1 == found.owners[step]).all()
+    assert len(header["lanes"][0]["lines"]) == found.num_steps
+
+
+def test_a_block_table_grows_at_its_end_and_starts_anew():
+    assert change(3, 0, (1, 2), (1, 2, 5)) == Held(3, 0, 2, (5,))
+    assert change(4, 0, (1, 2), ()) == Held(4, 0, 0, ())
+    assert change(5, 0, (1, 2), (7, 2)) == Held(5, 0, 0, (7, 2))
+
+
+def test_the_victim_is_the_last_in_line(replays: dict[str, Replay]):
+    found = replays["kv_preemption"]
+    lines = packing.lines(found)[packing.most_telling(found)]
+    words = next(text for chip, _, text in lines if chip == "preempted")
+    assert words.startswith("essay 5 is the victim: the last in line")
+    assert any(chip == "gate" for step in packing.lines(found) for chip, _, _ in step)
+
+
+def test_the_gate_cures_the_thrash():
+    off = board.rules_of("kv_thrash")
+    assert not off.gate
+    times, tokens = board.lost(replay(board.scenario_of("kv_thrash", off)))
+    assert times > 20
+    assert tokens > 5_000
+    on = replay(board.scenario_of("kv_thrash", replace(off, gate=True)))
+    assert board.lost(on) == (0, 0)
+
+
+def test_a_resumed_request_finds_its_own_blocks():
+    rules = replace(board.rules_of("kv_preemption"), caching=True)
+    requests = replay(board.scenario_of("kv_preemption", rules)).trace.requests
+    assert requests.resumed_hit_tokens.sum() > 0
+    assert requests.hit_tokens.sum() == 0
+
+
+def test_too_many_blocks_are_refused():
+    scenario = presets.scenario_of("four_chats_one_document")
+    with pytest.raises(ValueError, match="at most 256"):
+        replay(scenario)
+
+
+# --- recompute against swap -----------------------------------------------------------------------
+
+
+def test_each_gpu_moves_its_shard_over_its_own_link():
+    """FACTS: 70B, 4,096 tokens, TP 8: 0.17 GB each, 3 ms each way."""
+    row = latency_rows.roofline(
+        catalog.model("Llama-3.1-70B"), catalog.gpu("h100_sxm"), "bf16", 8, "auto"
+    )
+    moved = costs.swap_s(row, catalog.link("pcie_gen5_x16"), 4096)
+    assert moved == pytest.approx(2 * 1.34217728e9 / 8 / 55e9, rel=0.01)
+    assert costs.recompute_s(row, 4096, False) > 10 * moved
+
+
+@pytest.mark.parametrize(
+    ("model", "shared", "verdict"),
+    [
+        ("Llama-2-13B", True, "Only in part"),
+        ("Llama-2-13B", False, "It does not hold here"),
+        ("Qwen3-0.6B", True, "It holds here"),
+    ],
+)
+def test_the_claim_is_put_to_the_test(model: str, shared: bool, verdict: str):
+    link = catalog.link("pcie_gen5_x16")
+    found = costs.curve(catalog.model(model), catalog.gpu("h100_sxm"), 1, link, shared)
+    assert verdict in costs.verdict(found, "this server")
+    for n in found.crossovers:
+        k = next(i for i, length in enumerate(found.lengths) if length >= n)
+        assert found.cheaper(k) != found.cheaper(k - 1)
+    figure = swap_figure(found, dark=False)
+    marked = [note.text for note in figure.layout.annotations]
+    assert marked == ["claimed: 4,096"] + [f"crossover: {n:,}" for n in found.crossovers]
+
+
+def test_max_tokens_costs_only_who_reserves():
+    found = costs.promises(presets.scenario_of("kv_max_tokens"))
+    by = {(p.engine, p.factor): p for p in found}
+    reserving = [by["TensorRT-LLM, no evict", factor] for factor in costs.FACTORS]
+    assert reserving[0].running > reserving[1].running > reserving[2].running
+    assert all(p.preemptions == 0 for p in reserving)
+    for engine in ("TensorRT-LLM, max utilization", "vLLM V1"):
+        runs = [by[engine, factor] for factor in costs.FACTORS]
+        assert len({(p.done_s, p.preemptions) for p in runs}) == 1
+        assert runs[0].preemptions > 0
+    assert all(p.rejected == 0 for p in found)
+    assert "at once" in costs.cost_of_promises(found)
+
+
+# --- prefixes -------------------------------------------------------------------------------------
+
+
+def test_the_tree_joins_what_chains_share():
+    nodes = prefixes.tree({0: (1, 2, 3), 1: (1, 2, 4), 2: (9,), 3: (1, 2)})
+    assert [(node.hashes, node.requests) for node in nodes] == [([1, 2], [0, 1, 3]), ([9], [2])]
+    assert [child.hashes for child in nodes[0].children] == [[3], [4]]
+
+
+def test_two_system_prompts_are_two_branches(replays: dict[str, Replay]):
+    nodes = prefixes.tree(replays["kv_prefix"].chains)
+    assert [len(node.hashes) for node in nodes] == [8, 8]
+    assert [node.requests for node in nodes] == [[0, 2, 4, 6], [1, 3, 5, 7]]
+    assert "nothing found" in prefixes.chain_html(replays["kv_prefix"])
+    assert "whole blocks of 16 only" in prefixes.sentence(replays["kv_prefix"])
+
+
+def test_browser_modules_are_small_and_write_no_markup():
+    for file in memory.FOLDERS[0].glob("*.js"):
+        text = file.read_text()
+        assert len(text.splitlines()) < 300
+        assert "innerHTML" not in text
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page() -> AppTest:
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    at.session_state["wanted_page"] = "kv_memory"
+    at.run()
+    assert not at.exception
+    return at
+
+
+def test_the_page_runs_with_every_preset(page: AppTest):
+    for preset in PRESETS:
+        page.session_state["kv_preset"] = preset
+        page.run()
+        assert not page.exception
+        assert page.get("bidi_component")
+        assert page.get("plotly_chart")
+
+
+def test_one_click_cures_the_thrash(page: AppTest):
+    page.session_state["kv_preset"] = "kv_thrash"
+    page.run()
+    page.button(key="kv_cure").click().run()
+    assert not page.exception
+    assert any("Shown: gate on" in line.value for line in page.markdown)
+    page.session_state["kv_preset"] = "kv_preemption"
+    page.run()
+    page.session_state["kv_preset"] = "kv_thrash"
+    page.run()
+    assert any("Shown: gate off" in line.value for line in page.markdown)

@@ -1,0 +1,223 @@
+"""Six ways to batch: the scenarios, the packet, the figures, the sentences, the page."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from sim.run import simulate
+from sim.scenario import ScenarioError
+from ui import six_ways
+from ui.six_ways import board, figures_of, packing, table, ways
+from ui.six_ways.figures_of import COLUMNS, Outcome
+from ui.timeline.packet import read
+
+ROOT = Path(__file__).parents[2]
+MODEL, GPU = "Llama-3.1-8B", "h100_sxm"
+CHATS, HEAD, SHORT, MEMORY = (preset.id for preset in ways.PRESETS)
+
+
+def outcome(preset: str, engine: str, **knobs: ways.Value) -> Outcome:
+    way = ways.way_of(engine)
+    chosen = ways.starting(way) | knobs
+    return Outcome(way, simulate(ways.scenario_of(preset, way, chosen, MODEL, GPU)))
+
+
+@pytest.fixture(scope="module")
+def chats() -> dict[str, Outcome]:
+    return {way.engine: outcome(CHATS, way.engine) for way in ways.WAYS}
+
+
+@pytest.mark.parametrize("engine", [way.engine for way in ways.WAYS])
+@pytest.mark.parametrize("preset", [preset.id for preset in ways.PRESETS])
+def test_every_way_serves_every_preset(preset: str, engine: str):
+    summary = outcome(preset, engine).result.summary
+    assert summary["status"] == "finished"
+    assert summary["finished"] == summary["requests"]
+
+
+def test_all_ways_have_the_same_kv_memory():
+    tokens = set()
+    for way in ways.WAYS:
+        trace = outcome(MEMORY, way.engine).result.trace
+        tokens.add(trace.num_blocks * trace.block_size)
+    assert tokens == {2304}
+
+
+def test_static_gets_its_room_from_the_same_server():
+    """It knows no length, so it would reserve activations for a prompt of the model's full one."""
+    way = ways.way_of("static")
+    scenario = ways.scenario_of(CHATS, way, ways.starting(way), MODEL, "rtx_4090")
+    assert simulate(scenario).summary["finished"] == 8
+
+
+def test_a_model_with_a_short_context_refuses_the_same_under_all_ways():
+    for way in ways.WAYS:
+        chosen = ways.starting(way)
+        result = simulate(ways.scenario_of(HEAD, way, chosen, "Llama-2-13B", GPU))
+        assert result.summary["rejected"] == 1
+        assert figures_of.main_waste(Outcome(way, result)) == "1 refused"
+
+
+def test_the_packet_holds_every_token_and_every_prompt(chats: dict[str, Outcome]):
+    result = chats["vllm_v1"].result
+    told = packing.Told("vllm_v1", "vLLM V1", "chunks")
+    header, arrays = read(packing.pack([(told, result)]))
+    lane = header["lanes"][0]
+    assert lane["num_rows"] == len(result.workload) == 8
+    decodes = (arrays["0.run_last"].astype(int) - arrays["0.run_first"] + 1).sum()
+    emitting = arrays["0.fact_a"] == arrays["0.fact_b"]
+    assert decodes + emitting.sum() == result.summary["output_tokens"]
+    prompts = np.bincount(arrays["0.fact_who"] - 1, arrays["0.fact_a"], lane["num_rows"])
+    assert prompts.tolist() == result.trace.requests.prompt_len.tolist()
+    assert len(packing.pack([(told, result)])) < 64 * 1024
+
+
+def test_a_refused_way_has_words_instead_of_a_picture():
+    told = packing.Told("orca", "Orca", "whole prompts", problem="does not fit")
+    header, arrays = read(packing.pack([(told, None)]))
+    assert header["lanes"][0]["problem"] == "does not fit"
+    assert header["lanes"][0]["num_rows"] == 0
+    assert not arrays
+
+
+def test_the_story_of_the_preset(chats: dict[str, Outcome]):
+    worst = {engine: out.itl["max"] for engine, out in chats.items()}
+    assert max(chats, key=lambda engine: chats[engine].ttft["max"]) == "static"
+    assert worst["vllm_v1"] < worst["tensorrt_llm"] < 0.05 < worst["orca"] < worst["vllm_v0"]
+    said = figures_of.headline([chats[engine] for engine in ways.FIRST_SHOWN])
+    assert said.startswith("Static makes document 2 wait")
+    assert "vLLM V0 freezes a stream for up to" in said
+    assert "vLLM V1 holds every gap to" in said
+
+
+def test_head_of_line_stalls_every_stream():
+    v0, v1 = outcome(HEAD, "vllm_v0"), outcome(HEAD, "vllm_v1")
+    assert figures_of.wastes(v0).stalls == 32
+    assert figures_of.wastes(v1).stalls == 0
+
+
+def test_the_sentence_tells_of_lost_memory():
+    told = [outcome(MEMORY, engine) for engine in ways.FIRST_SHOWN]
+    assert "runs out of memory" in figures_of.headline(told)
+
+
+def test_the_headline_needs_two():
+    assert "at least two" in figures_of.headline([])
+
+
+def test_wastes(chats: dict[str, Outcome]):
+    static, v1 = (figures_of.wastes(chats[engine]) for engine in ("static", "vllm_v1"))
+    assert static.padding > 0.5
+    assert static.unused is None
+    assert v1.padding == 0
+    assert v1.unused is not None
+    assert 0 < v1.unused < 1
+    assert "padding" in figures_of.main_waste(chats["static"])
+
+
+def test_marks_are_best_and_worst_and_quiet_where_all_are_equal():
+    assert figures_of.marks([3.0, 1.0, None, 2.0], less=True) == ["worst", "best", "", ""]
+    assert figures_of.marks([3.0, 1.0, 2.0], less=False) == ["best", "worst", ""]
+    assert figures_of.marks([1.0, 1.0, 2.0], less=True) == ["best", "best", "worst"]
+    assert figures_of.marks([1.0, 1.001], less=True) == ["", ""]
+
+
+def test_the_matrix_marks_in_words_and_names_the_judgement(chats: dict[str, Outcome]):
+    shown = table.matrix(list(chats.values()), "<model> on GPU")
+    assert shown.count('scope="row"') == len(chats)
+    assert "&lt;model&gt;" in shown
+    assert "our judgement" in shown
+    assert "<small>best</small>" in shown
+    assert "<small>worst</small>" in shown
+    assert all(column.name in shown for column in COLUMNS)
+
+
+def test_every_way_gets_a_sentence_with_its_numbers(chats: dict[str, Outcome]):
+    for out in chats.values():
+        said = figures_of.verdict(out)
+        assert said.startswith(figures_of.RULES[out.way.engine])
+        assert "half of all first tokens come within" in said
+
+
+def test_knobs_change_the_run_and_the_note(chats: dict[str, Outcome]):
+    small = outcome(CHATS, "vllm_v1", max_num_batched_tokens=128)
+    assert small.itl["max"] < chats["vllm_v1"].itl["max"]
+    way = ways.way_of("vllm_v1")
+    assert way.note(ways.starting(way) | {"max_num_batched_tokens": 128}) == "chunks, budget 128"
+
+
+def test_a_refusal_is_in_words_without_a_path():
+    way = ways.way_of("vllm_v1")
+    with pytest.raises(ScenarioError) as refused:
+        simulate(
+            ways.scenario_of(
+                CHATS, way, ways.starting(way) | {"max_num_batched_tokens": 8}, MODEL, GPU
+            )
+        )
+    said = board.said(refused.value.problems[0])
+    assert said.startswith("max_num_batched_tokens")
+    assert "replicas" not in said
+
+
+def test_the_source_is_that_of_the_running_code():
+    for way in ways.WAYS:
+        assert "def schedule(" in board.source(way)
+
+
+def test_browser_modules_are_small_and_write_no_markup():
+    for file in six_ways.FOLDERS[0].glob("*.js"):
+        text = file.read_text()
+        assert len(text.splitlines()) < 300
+        assert "innerHTML" not in text
+        assert "?v" in text or "${v}" in text or "import" not in text
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page() -> AppTest:
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    at.session_state["wanted_page"] = "six_ways"
+    at.run()
+    assert not at.exception
+    return at
+
+
+def test_the_page_runs_with_every_preset(page: AppTest):
+    said = set()
+    for preset in ways.PRESETS:
+        page.session_state["six_preset"] = preset.id
+        page.run()
+        assert not page.exception
+        assert page.get("bidi_component")
+        said.add(next(line.value for line in page.markdown if "to start." in line.value))
+    assert len(said) == len(ways.PRESETS)
+
+
+def test_a_refused_knob_is_told_and_the_others_stay(page: AppTest):
+    page.number_input(key="six_vllm_v1_max_num_batched_tokens").set_value(8).run()
+    assert not page.exception
+    assert "vLLM V1 does not start: max_num_batched_tokens" in page.warning[0].value
+    assert page.get("bidi_component")
+
+
+def test_all_ways_can_be_shown_and_none(page: AppTest):
+    page.session_state["six_engines"] = [way.engine for way in ways.WAYS]
+    page.run()
+    assert not page.exception
+    page.session_state["six_engines"] = []
+    page.run()
+    assert not page.exception
+    assert "No way is shown" in page.info[0].value
+
+
+def test_a_model_that_fits_no_way_says_so_once(page: AppTest):
+    page.session_state["six_model"] = "Llama-3.1-405B"
+    page.session_state["six_gpu"] = "rtx_4090"
+    page.run()
+    assert not page.exception
+    assert "no way starts" in page.error[0].value
+    assert not page.warning
