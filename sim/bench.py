@@ -78,6 +78,7 @@ KNOBS: dict[str, Callable[[int, bool], dict[str, Any]]] = {
         "max_running_requests": MAX_NUM_SEQS,
         "context_length": 8192,
         "max_total_tokens": tokens,
+        "page_size": BLOCK_SIZE,  # the workloads say block 16; SGLang's own default is 1
         "disable_radix_cache": not caching,
     },
 }

@@ -5,6 +5,7 @@ import io
 import json
 
 import pytest
+from playwright.sync_api import expect
 
 from sim.run import simulate
 from tests.e2e.conftest import Timeline
@@ -27,10 +28,10 @@ def test_one_click_pins_another_budget(timeline: Timeline):
     assert timeline.sentence == "".join(words for words, _ in expected)
     tiles = comparison.tiles(run(8192), run(512))
     delta = timeline.page.locator("[data-testid=stMetricDelta]").first
-    assert delta.inner_text().strip() == f"{tiles[0].delta.words}, worse"
+    expect(delta).to_have_text(f"{tiles[0].delta.words}, worse")
     timeline.press("Swap")
     timeline.until_sentence("In 16 chunks of at most 508 tokens, ")
-    assert delta.inner_text().strip() == f"{tiles[0].delta.words.replace('more', 'less')}, better"
+    expect(delta).to_have_text(f"{tiles[0].delta.words.replace('more', 'less')}, better")
     timeline.press("Take away")
     timeline.until("bs.querySelector('.say').textContent.includes('Its own first token')")
 
@@ -57,24 +58,24 @@ def test_the_inspector_tells_the_other_run_too(timeline: Timeline):
 
 def test_the_deciding_line_is_marked(timeline: Timeline):
     marked = timeline.page.locator(".source .marked")
-    assert "while counters.num_waiting > 0:" in marked.inner_text()
+    expect(marked).to_contain_text("while counters.num_waiting > 0:")
     timeline.budget.focus()
     for _ in range(16):
         timeline.page.keyboard.press("ArrowLeft")
     timeline.until_sentence("In 16 chunks")
     timeline.until("bs.querySelector('.source .marked').textContent.includes('if n > budget:')")
     timeline.press("Hide the code")
-    assert not timeline.page.locator(".source").is_visible()
+    expect(timeline.page.locator(".source")).to_be_hidden()
 
 
 def test_predict_first_asks_once_and_answers(timeline: Timeline):
     question = timeline.page.get_by_role("group", name="Predict first")
-    assert "512 tokens instead of 8,192" in question.inner_text()
+    expect(question).to_contain_text("512 tokens instead of 8,192")
     timeline.press("It rises")
     timeline.until_sentence("In 16 chunks of at most 508 tokens")
     gaps = [story.worst_gap_s(run(budget)) for budget in (8192, 512)]
     said = f"You said it rises. It falls, from {story.seconds(gaps[0])} to {story.seconds(gaps[1])}"
-    assert said in question.inner_text()
+    expect(question).to_contain_text(said)
     timeline.press("Done")
     question.wait_for(state="hidden")
     timeline.press("Take away")
@@ -119,7 +120,7 @@ def test_files_are_taken_home(timeline: Timeline):
     requests = list(csv.DictReader(io.StringIO(download(timeline, "Requests"))))
     assert [row["name"] for row in requests][-1] == "document"
     assert json.loads(download(timeline, "Perfetto trace"))["traceEvents"]
-    assert "vllm serve Qwen2.5-7B" in timeline.page.get_by_test_id("stCode").inner_text()
+    expect(timeline.page.get_by_test_id("stCode")).to_contain_text("vllm serve Qwen2.5-7B")
 
 
 def test_the_picture_is_saved(timeline: Timeline):

@@ -3,6 +3,7 @@
 from urllib.parse import urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
@@ -78,7 +79,7 @@ def test_the_chats_freeze_and_are_cured(visit):
     page = opened.page
     page.get_by_role("button", name="Send an 8,000-token document").click()
     page.get_by_text("no token for").first.wait_for()
-    assert page.locator(".window.frozen").count() == 4
+    expect(page.locator(".window.frozen")).to_have_count(4)
     page.locator(".told").get_by_text("everybody stands still").wait_for()
     whole = page.locator(".badge").first.inner_text()
     page.get_by_role("radio", name="Chunks of 512").click()
@@ -99,7 +100,7 @@ def test_the_chats_obey_reduced_motion(visit):
     assert page.locator(".answer").first.inner_text() == before
     page.get_by_role("button", name="Send an 8,000-token document").click()
     page.locator(".told").get_by_text("everybody stands still").wait_for()
-    assert "longest wait" in page.locator(".badge").first.inner_text()
+    expect(page.locator(".badge").first).to_contain_text("longest wait")
 
 
 def test_definitions_on_focus_and_tap(visit):
