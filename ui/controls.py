@@ -142,3 +142,5 @@ def notices(picture: Picture) -> None:
         st.warning(f"{picture.rejections}. A longer max_model_len stands under More settings.")
     if picture.ending:
         st.warning(f"This run did not finish. {picture.ending}")
+    if picture.sure:
+        st.caption(f"Simulated; {'; '.join(picture.sure)}.")

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
+from sim.provenance import provenance
 from sim.run import Result, run_resolved, workload_of
 from sim.scenario import Scenario, resolve
 from sim.workload import Workload
@@ -45,7 +46,7 @@ class Picture:
     max_num_seqs: int
     engine: str
     worst_gap_s: float
-    notes: tuple[str, ...]
+    sure: tuple[str, ...]  # how sure the milliseconds are
 
 
 def picture(
@@ -89,7 +90,7 @@ def _picture(
         max_num_seqs=knobs.max_num_seqs or 0,
         engine=knobs.engine,
         worst_gap_s=story.worst_gap_s(result),
-        notes=result.notes,
+        sure=provenance(result.trace, result.resolved),
     )
 
 

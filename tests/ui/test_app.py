@@ -83,3 +83,8 @@ def test_every_page_runs_without_its_frame(file: Path):
 
 def test_every_claim_has_words():
     assert all(claim.said and claim.holds for claim in claims.CLAIMS)
+
+
+def test_the_page_says_how_sure_its_milliseconds_are(app: AppTest):
+    said = " ".join(caption.value for caption in app.caption)
+    assert "Simulated; step times: calibrated for this GPU, expected error of a step" in said
