@@ -146,11 +146,3 @@ def check_prefix_cache(state: State, replica: int, *, planned: bool = False) -> 
             block = blocks[state.block_table[replica, request.slot, k]]
             chain = kv.block_hash(state, replica, chain, r, k)
             assert (block.hash, block.index) == (chain, k), f"request {r}: block {k} is mislabelled"
-
-
-def num_cached_contents(state: State, replica: int = 0) -> int:
-    """How many different blocks of content the prefix cache knows (equal content may lie in
-    several).
-    """
-    cached = state.blocks[replica][state.blocks[replica].hash >= 0]
-    return len({(int(block.hash), int(block.index)) for block in cached})

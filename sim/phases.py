@@ -1,7 +1,6 @@
 """The two phases of a request as operating points on a roofline: what a step computes, what it
 moves, how long it takes. Everything comes from the latency model that the simulator runs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,8 +81,3 @@ def knee_tokens(row: Any) -> float:
     """
     read = row.weight_bytes / (row.bandwidth * row.mbu_weights)
     return float(read * row.peak_flops * row.mfu / row.gemm_flop_per_token - row.mfu_half_tokens)
-
-
-def seconds_per_token(row: Any, steps: Sequence[Any]) -> list[float]:
-    """Time of each step divided by its tokens."""
-    return [operating_point("", row, step).seconds_per_token for step in steps]

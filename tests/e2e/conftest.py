@@ -145,10 +145,6 @@ class Timeline:
         chips = self.page.locator(".why dt").all_inner_texts()
         return list(zip(chips, self.page.locator(".why dd").all_inner_texts(), strict=True))
 
-    def tile(self, label: str) -> str:
-        tile = self.page.locator(".stMetric", has_text=label)
-        return tile.locator("[data-testid=stMetricValue]").inner_text()
-
     def preset(self, name: str) -> None:
         self.page.get_by_role("radio", name=name).click()
 
