@@ -19,7 +19,7 @@ from sim.state import State
 HASH_BITS = (1 << 31) - 1
 HASH_FACTOR = 0x5BD1E995
 SECOND_FACTOR = 0x27D4EB2F
-CHAIN_START = 0x2545F491
+CHAIN_START = np.int64(0x2545F491)  # typed, as NO_HITS below
 
 NO_HITS = np.int64(0)  # typed: a plain 0 would compile what it is handed to once more
 
