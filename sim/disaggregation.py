@@ -20,6 +20,7 @@ from sim.state import State
 from sim.timers import set_timer
 from sim.world import (
     BUSY,
+    CACHED,
     DECODE,
     FINISHED_AT_PREFILL,
     HANDED_OVER,
@@ -160,6 +161,8 @@ def hand_over(state: State, world: World, r: int, now_s: float) -> None:
     request.load_tokens = request.prompt_len if journey.outcome == MOVED else 0
     journey.target, journey.stage = target, QUEUED
     moves.add(state, target, r)
+    if cluster.first_token_at_prefill:  # it comes with the KV, where it has not come before
+        request.num_tokens = request.prompt_len + 1
     routing.sent(state, world, target, r)
     wake(state, world, target, now_s)
 
@@ -187,6 +190,20 @@ def start_loads(state: State, world: World, replica: int, now_s: float) -> None:
         journey.num_descriptors = pieces * cluster.num_layers
         unready = (journey.num_tokens - ready) * token_bytes
         transfer.begin(world, r, ready * token_bytes, unready, now_s)
+
+
+@njit_inner
+def settle_admitted(state: State, world: World, replica: int, now_s: float) -> None:
+    """Who was admitted to a decode server without a load: it computes the prompt itself, or has it
+    in its prefix cache, and the prefill server may forget it."""
+    counters, running = state.counters[replica], state.running[replica]
+    for k in range(counters.num_running - counters.num_admitted, counters.num_running):
+        journey = world.journeys[running[k]]
+        if journey.stage == QUEUED:
+            journey.stage = THERE
+            if journey.outcome == MOVED:
+                journey.outcome = CACHED
+                free_leg(state, world, running[k], now_s)
 
 
 @njit_inner

@@ -53,8 +53,10 @@ class Fleet:
     def with_legs(self, requests: Table) -> Table:
         """A copy of the request table; behind it a prefill leg of each request, and behind these
         its row in the KV store, where there are such."""
+        requests = requests.copy()
+        requests.num_tokens = requests.prompt_len  # known to routers before a server adds it
         if not self.disaggregated:
-            return requests.copy()
+            return requests
         legs = requests.copy()
         legs.max_tokens = legs.output_len = 1
         legs.loop = -1

@@ -10,6 +10,7 @@ from sim.state import State
 def check_integrity(state: State, replica: int = 0) -> None:
     """Raise AssertionError, with what is wrong, if the replica's state contradicts itself."""
     check_lists(state, replica)
+    check_loading(state, replica)
     check_swapped(state, replica)
     check_blocks(state, replica)
     check_prefix_cache(state, replica)
@@ -71,9 +72,37 @@ def check_lists(state: State, replica: int) -> None:
         assert live or not running, "a batch outlived its last member"
     else:
         assert live == running, "somebody runs who has ended"
-    slots = [int(requests[r].slot) for r in running]
+    slots = [int(requests[r].slot) for r in holders(state, replica)]
     unused = [int(slot) for slot in state.free_slots[replica, : counters.num_free_slots]]
-    assert sorted(slots + unused) == list(range(state.policy[replica].max_num_seqs)), "slots leak"
+    policy = state.policy[replica]
+    assert sorted(slots + unused) == list(range(max(policy.num_slots, policy.max_num_seqs))), (
+        "slots leak"
+    )
+
+
+def holders(state: State, replica: int) -> list[int]:
+    """Who holds KV there: those that run, those whose KV comes from elsewhere, and prefill legs
+    whose KV has not been fetched yet."""
+    requests = state.requests
+    return [int(r) for r in np.flatnonzero((requests.replica == replica) & (requests.slot >= 0))]
+
+
+def check_loading(state: State, replica: int) -> None:
+    """Requests whose KV comes from elsewhere hold blocks for it, and are counted."""
+    counters, requests = state.counters[replica], state.requests
+    loading = [int(r) for r in state.loading[replica, : counters.num_loading]]
+    here = requests.replica == replica
+    statuses = (reasons.LOADING, reasons.LOADED)
+    expected = np.flatnonzero(here & np.isin(requests.status, statuses))
+    assert sorted(loading) == expected.tolist(), "loading list and statuses differ"
+    loaded = sum(requests[r].status == reasons.LOADED for r in loading)
+    assert loaded == counters.num_loaded, "loaded requests lost count"
+    for r in loading:
+        assert requests[r].capacity >= requests[r].load_tokens, f"request {r} lacks blocks"
+    allowed = set(running_ids(state, replica)) | set(loading)
+    for r in set(holders(state, replica)) - allowed:
+        assert state.policy[replica].hold_for_transfer, f"request {r} holds KV for nothing"
+        assert requests[r].status == reasons.FINISHED, f"request {r} holds KV for nothing"
 
 
 def check_swapped(state: State, replica: int) -> None:
@@ -95,7 +124,7 @@ def check_swapped(state: State, replica: int) -> None:
 def check_blocks(state: State, replica: int) -> None:
     counters, requests, blocks = state.counters[replica], state.requests, state.blocks[replica]
     references = np.zeros(len(blocks), int)
-    for r in running_ids(state, replica):
+    for r in holders(state, replica):
         request = requests[r]
         held = state.block_table[replica, request.slot, : request.num_blocks]
         assert len(set(held.tolist())) == len(held), f"request {r} holds a block twice"

@@ -17,14 +17,16 @@ from sim.state import State
 
 @njit_inner
 def reserve(state: State, replica: int, r: int, num_hits: int) -> None:
-    """Take the head of the waiting queue out of it, with blocks for the KV to come.
+    """Take the head of the waiting queue out of it, with blocks for all its known tokens.
 
-    The caller has looked up its prefix hits and made sure that the blocks are free."""
+    The caller has looked up its prefix hits and made sure that the blocks are free. Where only a
+    prefix comes from elsewhere (a KV store) the rest has its blocks too: else loaded prefixes could
+    fill the pool, and none of them go on."""
     counters, request = state.counters[replica], state.requests[r]
     queues.take_out(state, replica, r)
     kv.take_slot(state, replica, r, num_hits)
     request.hit_tokens = request.num_computed = request.capacity
-    kv.grow(state, replica, r, request.load_tokens)
+    kv.grow(state, replica, r, request.num_tokens)
     request.context_len = request.num_tokens
     request.status = reasons.LOADING
     state.loading[replica, counters.num_loading] = r
@@ -79,10 +81,9 @@ def forget(state: State, replica: int, r: int) -> None:
 
 @njit_inner
 def lose(state: State, replica: int, r: int) -> None:
-    """The KV of `r` will not come: its blocks go back, nothing of it is computed."""
+    """The KV of `r` is not wanted any more, or will not come: its blocks go back."""
     request = state.requests[r]
     forget(state, replica, r)
-    kv.rewind_cache(state, replica, r, 0)
     kv.release(state, replica, r)
     request.num_computed = request.high_water = request.hit_tokens = 0
     request.load_tokens = 0

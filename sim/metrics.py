@@ -14,6 +14,15 @@ from sim import latency, reasons
 from sim.requests import Table
 from sim.scenario import Resolved, ResolvedReplica, Slo
 from sim.trace import Trace
+from sim.world import (
+    FINISHED_AT_PREFILL,
+    KV_UNUSED,
+    LOAD_FAILED,
+    LOAD_RECOMPUTED,
+    MOVED,
+    THERE,
+    TOO_SHORT,
+)
 
 __all__ = ["goodput", "itl_values", "percentile_block", "summary", "weighted_block"]
 
@@ -135,7 +144,7 @@ def summary(trace: Trace, resolved: Resolved) -> dict[str, Any]:
         "rejected": len(rejected),
         "rejected_reasons": counted(reasons.REJECTIONS, rejected.rejection),
         "aborted": int((requests.status == reasons.ABORTED_REQUEST).sum()),
-        "failed": 0,
+        "failed": int((requests.status == reasons.FAILED).sum()),
         "duration_s": duration,
         "steps": len(steps),
         "output_tokens": output_tokens,
@@ -146,38 +155,68 @@ def summary(trace: Trace, resolved: Resolved) -> dict[str, Any]:
         "itl_s": weighted_block(*itl_values(trace)),
         "tpot_s": present(tpot_s(finished)),
         "e2e_s": present(e2e_s(finished)),
-        "queue_s": present(np.asarray(requests.first_scheduled_s - requests.arrival_s)),
-        "preemptions": int(requests.num_preemptions.sum(dtype=np.int64)),
-        "recomputed_tokens": int(requests.recomputed_tokens.sum(dtype=np.int64)),
+        "queue_s": present(queue_s(trace)),
+        "preemptions": over_legs(trace, "num_preemptions"),
+        "recomputed_tokens": over_legs(trace, "recomputed_tokens"),
         "swapped_bytes": sum(
             swapped_bytes(row, steps_of(trace, k, len(resolved.replicas)))
             for k, row in enumerate(resolved.latency)
         ),
-        "prefix_hit_tokens": int(requests.hit_tokens.sum(dtype=np.int64)),
+        "prefix_hit_tokens": prefix_hit_tokens(trace),
         "padding_tokens": int(steps.num_padding_tokens.sum(dtype=np.int64)),
-        "kv_peak_fraction": trace.peak_kv_blocks / trace.num_blocks,
+        "kv_peak_fraction": float((trace.replica_peaks / trace.replica_blocks).max()),
         "running_peak": int(steps.num_running.max(initial=0)),
         "compute_utilisation": utilisation[0],
         "bandwidth_utilisation": utilisation[1],
         "stop_reasons": counted(reasons.STOP_REASONS, steps.stop_reason),
         "expected_error": resolved.replicas[0].expected_error,
         "replicas": [
-            replica_summary(steps_of(trace, k, len(resolved.replicas)), replica, duration)
+            replica_summary(trace, k, replica, duration)
             for k, replica in enumerate(resolved.replicas)
         ],
-        **NO_TRANSFERS,
+        **transfers(trace),
     }
 
 
-# What only disaggregated serving fills in.
-NO_TRANSFERS: dict[str, Any] = {
-    "kv_transfers": 0,
-    "kv_transfer_bytes": 0,
-    "kv_transfer_s": None,
-    "recomputed_prefills": 0,
-    "finished_at_prefill": 0,
-    "too_short_to_transfer": 0,
-}
+def over_legs(trace: Trace, column: str) -> int:
+    """A sum over all requests, their prefill legs included."""
+    return int(trace.requests[column].sum(dtype=np.int64) + trace.legs[column].sum(dtype=np.int64))
+
+
+def queue_s(trace: Trace) -> Floats:
+    """Arrival to the first step of its own, nan where it never got there: under disaggregation that
+    of the prefill leg."""
+    first = trace.legs if len(trace.legs) else trace.requests
+    return np.asarray(first.first_scheduled_s - trace.requests.arrival_s)
+
+
+def prefix_hit_tokens(trace: Trace) -> int:
+    """Prompt tokens that were not computed since their KV was at hand: in the prefix cache of the
+    server that computed the rest, or in the KV store."""
+    if len(trace.legs) == 0:
+        return int(trace.requests.hit_tokens.sum(dtype=np.int64))
+    stored = trace.journeys[len(trace.requests) :]
+    fetched = int(stored.num_tokens[stored.outcome == MOVED].sum())
+    return int(trace.legs.hit_tokens.sum(dtype=np.int64)) + fetched
+
+
+def transfers(trace: Trace) -> dict[str, Any]:
+    """What only disaggregated serving fills in: KV that went from prefill to decode servers.
+
+    kv_transfer_s: from the start of a transfer, its blocks reserved, to its end."""
+    ways = trace.journeys[: len(trace.requests)]
+    moved = ways[(ways.outcome == MOVED) & ~np.isnan(ways.end_s)]
+    lost = np.isin(ways.outcome, (LOAD_FAILED, LOAD_RECOMPUTED))
+    arrived = np.concatenate([moved, ways[lost]]).view(np.recarray)
+    over = ways[ways.stage >= THERE]
+    return {
+        "kv_transfers": len(arrived),
+        "kv_transfer_bytes": round(float(arrived.total_bytes.sum())),
+        "kv_transfer_s": percentile_block(np.asarray(arrived.end_s - arrived.start_s)),
+        "recomputed_prefills": int(np.isin(ways.outcome, (KV_UNUSED, LOAD_RECOMPUTED)).sum()),
+        "finished_at_prefill": int((over.outcome == FINISHED_AT_PREFILL).sum()),
+        "too_short_to_transfer": int((ways.outcome == TOO_SHORT).sum()),
+    }
 
 
 def swapped_bytes(row: Any, steps: Table) -> int:
@@ -225,8 +264,11 @@ def steps_of(trace: Trace, k: int, num_replicas: int) -> Table:
     return trace.steps if num_replicas == 1 else trace.steps[trace.steps.replica == k]
 
 
-def replica_summary(steps: Table, replica: ResolvedReplica, duration: float) -> dict[str, Any]:
+def replica_summary(
+    trace: Trace, k: int, replica: ResolvedReplica, duration: float
+) -> dict[str, Any]:
     """One server's share of the run."""
+    steps = steps_of(trace, k, len(trace.replica_blocks))
     busy = float(steps.duration_s.sum())
     return {
         "role": replica.replica.role,
@@ -234,5 +276,5 @@ def replica_summary(steps: Table, replica: ResolvedReplica, duration: float) -> 
         "engine": replica.knobs.engine,
         "steps": len(steps),
         "busy_fraction": busy / duration if duration > 0 else 0.0,
-        "kv_peak_fraction": float(steps.kv_blocks.max(initial=0)) / (replica.num_gpu_blocks - 1),
+        "kv_peak_fraction": float(trace.replica_peaks[k] / trace.replica_blocks[k]),
     }

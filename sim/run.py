@@ -92,6 +92,7 @@ def run_resolved(
         workload.runs,
         resolved.policy,
         resolved.latency,
+        fleet=resolved.fleet,
         loop_think_s=workload.loop_think_s,
         limits=engine.Limits(
             horizon_s=np.inf if limits.horizon_s is None else limits.horizon_s,

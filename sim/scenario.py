@@ -18,6 +18,8 @@ from pydantic import ValidationError
 
 from sim import catalog, latency, latency_rows, memory
 from sim.complaints import ScenarioError, complaints
+from sim.fleet import Fleet
+from sim.fleet_spec import check_roles, fleet_of
 from sim.knobs import Hardware, Knobs, SettingsError, VllmV0
 from sim.scenario_spec import Limits, Linear, Replica, Roofline, Scenario, Slo
 
@@ -94,21 +96,23 @@ class ResolvedReplica:
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """A scenario that can run. `policy` and `latency` have one row a replica."""
+    """A scenario that can run. `replicas`, `policy` and `latency` have one entry a server."""
 
     scenario: Scenario
     replicas: tuple[ResolvedReplica, ...]
     policy: np.recarray[Any, Any]
     latency: np.recarray[Any, Any]
     notes: tuple[str, ...]  # what a reader should know and is no error
+    fleet: Fleet
 
 
 def resolve(scenario: Scenario) -> Resolved:
     """Fill in what is null and look everything up. ScenarioError where the engine would refuse."""
-    check_built(scenario)
-    replicas = tuple(
+    check_roles(scenario)
+    kinds = [
         resolve_replica(replica, f"replicas[{k}]") for k, replica in enumerate(scenario.replicas)
-    )
+    ]
+    replicas = tuple(kind for kind in kinds for _ in range(kind.replica.count))
     rows = [replica.row for replica in replicas]
     return Resolved(
         scenario=scenario,
@@ -117,21 +121,9 @@ def resolve(scenario: Scenario) -> Resolved:
         latency=np.array([replica.latency for replica in replicas], latency.LATENCY).view(
             np.recarray
         ),
-        notes=tuple(note for replica in replicas for note in notes_of(replica)),
+        notes=tuple(dict.fromkeys(note for kind in kinds for note in notes_of(kind))),
+        fleet=fleet_of(scenario, replicas),
     )
-
-
-def check_built(scenario: Scenario) -> None:
-    """Refuse what the scenario file can say and this version does not simulate."""
-    if len(scenario.replicas) > 1 or scenario.replicas[0].count > 1:
-        raise ScenarioError(
-            ["replicas: one replica with count 1 can be simulated so far"], "replicas"
-        )
-    if scenario.replicas[0].role != "both" or scenario.disaggregation or scenario.link:
-        raise ScenarioError(
-            ["disaggregation: only a replica of role 'both', without a link, can run so far"],
-            "disaggregation",
-        )
 
 
 def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:

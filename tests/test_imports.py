@@ -9,7 +9,17 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 HEAVY = ("streamlit", "torch", "pandas", "plotly")
-BASE_ROOM = {"compiled", "kv_cache", "moves", "policies", "queues", "reasons", "requests", "state"}
+BASE_ROOM = {
+    "compiled",
+    "kv_cache",
+    "loading",
+    "moves",
+    "policies",
+    "queues",
+    "reasons",
+    "requests",
+    "state",
+}
 
 
 def files(room: str) -> list[Path]:

@@ -175,7 +175,7 @@ def admit_waiting(state: State, replica: int, budget: int, cut: int) -> int:
         hits = kv.look_up(state, replica, r) if policy.enable_prefix_caching else 0
         computed = hits * policy.block_size
         if request.load_tokens > computed:
-            refusal, missing = lacks_blocks(state, replica, r, hits, request.load_tokens)
+            refusal, missing = lacks_blocks(state, replica, r, hits, request.num_tokens)
             if refusal == reasons.ADMITTED and counters.num_loading == state.loading.shape[1]:
                 refusal, missing = reasons.REFUSED_SLOTS, counters.num_loading
             if refusal != reasons.ADMITTED:

@@ -1,0 +1,232 @@
+"""Clusters: conservation over pools, one path for a lone server, routers, random clusters."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim import cluster, engine, policies, reasons
+from sim.content import private_content, run_table
+from sim.fleet import Fleet
+from sim.integrity import check_integrity
+from sim.latency import LATENCY, linear
+from sim.requests import Table, empty_requests
+from sim.state import records
+from sim.trace import Trace
+from sim.world import (
+    BOTH,
+    CACHED,
+    DECODE,
+    FINISHED_AT_PREFILL,
+    KV_UNUSED,
+    LOAD_FAILED,
+    LOAD_RECOMPUTED,
+    MOVED,
+    PREFILL,
+    ROUTERS,
+    TOO_SHORT,
+)
+from tests.builders import policy_rows
+
+TOKEN_BYTES = 1_000.0
+
+
+def table_of(generator: np.random.Generator, n: int, shared: bool) -> tuple[Table, Table]:
+    """Random requests, some of which share a prefix, go away early or end early."""
+    table = empty_requests(n)
+    table.arrival_s = np.sort(generator.exponential(0.01, n).cumsum())
+    table.prompt_len = generator.integers(1, 120, n)
+    table.max_tokens = generator.integers(1, 40, n)
+    table.output_len = np.minimum(table.max_tokens, generator.integers(1, 40, n))
+    leaves = generator.random(n) < 0.15
+    table.abort_after_s = np.where(leaves, generator.exponential(0.1, n), np.inf)
+    if shared:
+        prompts = [[(int(generator.integers(3)) * 1000, int(k))] for k in table.prompt_len]
+        runs, table.first_run, table.num_runs = run_table(prompts)
+    else:
+        runs, table.first_run, table.num_runs = private_content(table.prompt_len)
+    return table, runs
+
+
+def rows_of(generator: np.random.Generator, count: int, caching: bool) -> Table:
+    one = policy_rows(
+        "vllm_v1",
+        max_num_batched_tokens=int(generator.choice([16, 48, 128])),
+        max_num_seqs=int(generator.integers(2, 9)),
+        max_model_len=200,
+        num_gpu_blocks=int(generator.integers(16, 60)),
+        enable_prefix_caching=caching,
+    )
+    rows: Table = np.concatenate([one] * count).view(np.recarray)
+    return rows
+
+
+def latencies(count: int) -> Table:
+    rows: Table = records(count, LATENCY)
+    for k in range(count):
+        rows[k] = linear()
+    return rows
+
+
+def random_fleet(generator: np.random.Generator, seed: int) -> tuple[Fleet, int]:
+    prefills, decodes = int(generator.integers(1, 4)), int(generator.integers(1, 4))
+    servers = prefills + decodes
+    fleet = Fleet(
+        roles=(PREFILL,) * prefills + (DECODE,) * decodes,
+        kv_token_bytes=(TOKEN_BYTES,) * servers,
+        disaggregated=True,
+        router=int(generator.integers(5)),
+        decode_router=int(generator.integers(6)),
+        bandwidth=float(10 ** generator.uniform(5, 8)),
+        latency_s=float(generator.choice([0.0, 1e-3])),
+        per_descriptor_s=float(generator.choice([0.0, 1e-5])),
+        handover_s=float(generator.choice([0.0, 0.02])),
+        streaming=bool(generator.integers(2)),
+        first_token_at_prefill=bool(generator.integers(2)),
+        recompute_failed_loads=bool(generator.integers(2)),
+        kv_unused_fraction=float(generator.choice([0.0, 0.2])),
+        load_failure_fraction=float(generator.choice([0.0, 0.2])),
+        store_blocks=int(generator.choice([0, 40])),
+        seed=seed,
+    )
+    return fleet, servers
+
+
+def run_checked(
+    table: Table, runs: Table, policy: Table, latency: Table, fleet: Fleet
+) -> tuple[Trace, Any, Any]:
+    """Run, and check every server's state whenever a step has been planned and run."""
+    state, world = engine.prepare(table, runs, policy, latency, fleet=fleet)
+    used = policies.used(policy.engine)
+    for taken in range(100_000):
+        outcome = cluster.run_slice(state, world, used, engine.pools_of(world), 1)
+        if outcome == cluster.NO_ROOM:
+            state = engine.with_more_room(state, world)
+        elif outcome != cluster.SLICE_OVER:
+            break
+        if taken % 7 == 0:
+            for replica in range(len(policy)):
+                check_integrity_between(state, world, replica)
+    trace = engine.close(state, world, *engine.explain_outcome(outcome, state, world))
+    return trace, state, world
+
+
+def check_integrity_between(state: Any, world: Any, replica: int) -> None:
+    """A busy server's plan is not computed yet: its prefix cache is ahead of it."""
+    if world.servers[replica].activity != 2:
+        check_integrity(state, replica)
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(s, marks=[pytest.mark.slow] if s > 11 else []) for s in range(60)]
+)
+def test_random_clusters_lose_nothing(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    table, runs = table_of(generator, int(generator.integers(5, 80)), bool(generator.integers(2)))
+    fleet, servers = random_fleet(generator, seed)
+    policy = rows_of(generator, servers, bool(generator.integers(2)))
+    trace, state, world = run_checked(table, runs, policy, latencies(servers), fleet)
+
+    assert trace.status == "finished", trace.reason
+    requests, n = trace.requests, len(table)
+    ended = (
+        reasons.FINISHED,
+        reasons.ABORTED_REQUEST,
+        reasons.REJECTED,
+        reasons.FAILED,
+    )
+    assert np.isin(requests.status, ended).all()
+    finished = requests.status == reasons.FINISHED
+    wanted = np.minimum(requests.max_tokens, requests.output_len)
+    wanted = np.minimum(wanted, policy[0].max_model_len - requests.prompt_len)
+    assert (requests.num_outputs[finished] == wanted[finished]).all()
+    assert (requests.end_s[finished] >= requests.first_token_s[finished]).all()
+
+    # every finished request was prefilled once, and its KV met exactly one fate
+    ways = trace.journeys[:n]
+    assert (trace.legs.status[finished] == reasons.FINISHED).all()
+    fates = (MOVED, CACHED, FINISHED_AT_PREFILL, TOO_SHORT, KV_UNUSED, LOAD_RECOMPUTED)
+    assert np.isin(ways.outcome[finished], fates).all()
+    assert (ways.outcome[requests.status == reasons.FAILED] == LOAD_FAILED).all()
+    moved = finished & (ways.outcome == MOVED)
+    assert (ways.end_s[moved] >= ways.prefill_end_s[moved]).all()
+    expected = ways.num_tokens[moved] * TOKEN_BYTES
+    np.testing.assert_allclose(ways.total_bytes[moved], expected)
+    assert (ways.num_tokens[moved] + requests.hit_tokens[moved] == requests.prompt_len[moved]).all()
+
+    # tokens computed: prompts once at the prefill server, what preemption computed again counted
+    assert len(trace.items) > 0
+    computed = np.bincount(trace.items.request, trace.items.num_tokens, minlength=2 * n)
+    legs = np.flatnonzero(finished)
+    fetched = np.zeros(n)
+    if fleet.store_blocks:
+        stored = trace.journeys[n:]
+        fetched = np.where(stored.outcome == MOVED, stored.num_tokens, 0)
+    once = requests.prompt_len + trace.legs.recomputed_tokens - trace.legs.hit_tokens - fetched
+    resumed = trace.legs.resumed_hit_tokens
+    assert (computed[n:][legs] >= (once - resumed)[legs]).all()
+    assert (computed[n:][legs] <= (once + requests.prompt_len)[legs]).all()
+
+    # nothing is held and nobody is on the way
+    assert world.clock[0].num_transfers == 0
+    for replica in range(len(state.policy)):
+        check_integrity(state, replica)
+        assert state.counters[replica].num_free_blocks == state.policy[replica].num_gpu_blocks - 1
+    assert (world.servers.num_unfinished == 0).all()
+    assert (world.servers.unfinished_tokens == 0).all()
+
+
+def test_same_run_twice_is_the_same() -> None:
+    traces = []
+    for _ in range(2):
+        generator = np.random.default_rng(5)
+        table, runs = table_of(generator, 60, True)
+        fleet, servers = random_fleet(generator, 5)
+        policy = rows_of(generator, servers, True)
+        traces.append(engine.run(table, runs, policy, latencies(servers), fleet=fleet))
+    first, second = traces
+    for name in ("steps", "items", "requests", "legs", "journeys"):
+        one, other = getattr(first, name), getattr(second, name)
+        for column in one.dtype.names:
+            np.testing.assert_array_equal(one[column], other[column], f"{name}.{column}")
+
+
+@pytest.mark.parametrize("router", range(5), ids=ROUTERS[:5])
+def test_replicas_of_a_router_serve_everybody_once(router: int) -> None:
+    generator = np.random.default_rng(router)
+    table, runs = table_of(generator, 120, True)
+    policy = rows_of(generator, 4, True)
+    fleet = Fleet(roles=(BOTH,) * 4, kv_token_bytes=(0.0,) * 4, router=router)
+    trace, _, world = run_checked(table, runs, policy, latencies(4), fleet)
+    assert trace.status == "finished"
+    assert len(np.unique(trace.requests.replica)) == 4
+    for row in trace.steps:
+        items = trace.items[row.first_item : row.first_item + row.num_items]
+        assert (trace.requests.replica[items.request] == row.replica).all()
+    assert (world.servers.num_unfinished == 0).all()
+
+
+def test_round_robin_of_far_apart_requests_is_that_many_lone_servers() -> None:
+    """Two servers in turn: each runs as if it were alone with its half of the requests."""
+    generator = np.random.default_rng(1)
+    table, runs = table_of(generator, 40, False)
+    policy = rows_of(generator, 2, False)
+    table.abort_after_s = np.inf
+    fleet = Fleet(roles=(BOTH, BOTH), kv_token_bytes=(0.0, 0.0))
+    both = engine.run(table, runs, policy, latencies(2), fleet=fleet)
+    for replica in range(2):
+        half = table[replica::2].copy()
+        alone = engine.run(half, runs, policy[:1], latencies(1))
+        together = both.requests[replica::2]
+        accepted = together.status == reasons.FINISHED
+        assert (alone.requests.status == together.status).all()
+        np.testing.assert_array_equal(alone.requests.end_s, together.end_s)
+        np.testing.assert_array_equal(
+            alone.requests.first_token_s[accepted], together.first_token_s[accepted]
+        )
+
+
+def test_a_fleet_of_equal_servers_is_described_once() -> None:
+    fleet = replace(Fleet(), router=1).of(3)
+    assert fleet.roles == (BOTH,) * 3
