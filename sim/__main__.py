@@ -4,32 +4,26 @@ Exit 0 on success; 1 where a check finds a difference; 2 with one sentence on st
 """
 
 import json
-import signal
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import click
 
 from sim import bench, latency_table, replay
+from sim.commands import Refused, cancel_on_interrupt
 from sim.export import write_trace
 from sim.perfetto import write_perfetto
 from sim.report import summary_table, workload_table
 from sim.run import Result, simulate
 from sim.scenario import Scenario, ScenarioError, load_scenario
+from sim.sweep_command import sweep_command
 from sim.traces import FORMATS, Imported, read_trace
 from sim.workload import describe
 
 __all__ = ["main", "sim"]
 
 SHOWN_REFUSALS = 20
-
-
-class Refused(click.ClickException):
-    """Bad input: one sentence on stderr."""
-
-    exit_code = 2
 
 
 @click.group(name="sim", context_settings={"help_option_names": ["-h", "--help"]})
@@ -87,18 +81,6 @@ def run_command(
         raise Refused(f"{scenario}: every request was rejected ({counts})")
 
 
-def cancel_on_interrupt() -> Any:
-    """A question "cancelled?" that the first Ctrl-C answers with yes."""
-    asked: list[int] = []
-
-    def remember(number: int, frame: Any) -> None:
-        asked.append(number)
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    signal.signal(signal.SIGINT, remember)
-    return lambda: bool(asked)
-
-
 def write_tables(folder: Path, result: Result) -> None:
     workload = result.workload
     try:
@@ -117,6 +99,11 @@ def write_chrome_trace(path: Path, result: Result) -> None:
     except OSError as error:
         raise Refused(f"--perfetto {path}: {(error.strerror or str(error)).lower()}") from None
     click.echo(f"wrote {path}", err=True)
+
+
+# --- sweep ----------------------------------------------------------------------------------------
+
+sim.add_command(sweep_command)
 
 
 # --- latency --------------------------------------------------------------------------------------

@@ -122,11 +122,16 @@ def sentence(error: Any, data: Any, model: type[BaseModel]) -> str:
     return f"{where}: found {shown(found)}; {error['msg'][0].lower()}{error['msg'][1:]}"
 
 
+def entries_of(error: ValidationError) -> list[Any]:
+    """What pydantic found, without its echoes: a list whose only element is refused is also
+    reported as empty."""
+    entries = error.errors(include_url=False)
+    inner = {entry["loc"][:k] for entry in entries for k in range(1, len(entry["loc"]))}
+    return [entry for entry in entries if entry["loc"] not in inner]
+
+
 def complaints(error: ValidationError, data: Any, model: type[BaseModel]) -> ScenarioError:
     """Everything wrong with `data`, in the order of the file."""
-    entries = error.errors(include_url=False)
-    # a list whose only element is refused is also reported as empty
-    inner = {entry["loc"][:k] for entry in entries for k in range(1, len(entry["loc"]))}
-    entries = [entry for entry in entries if entry["loc"] not in inner]
+    entries = entries_of(error)
     problems = list(dict.fromkeys(sentence(entry, data, model) for entry in entries))
     return ScenarioError(problems, path_of(real_location(data, entries[0]["loc"])[0]))

@@ -13,7 +13,7 @@ import numpy as np
 
 from sim import metrics, reasons
 from sim.knobs import Sglang, TensorRtLlm, VllmV0, VllmV1
-from sim.latency import LINEAR, TERMS, terms
+from sim.latency import ROOFLINE, TERMS, terms
 from sim.scenario import Resolved, free_fraction
 from sim.trace import Trace
 
@@ -112,7 +112,7 @@ def step_rows(trace: Trace, resolved: Resolved) -> Iterator[Row]:
 
 
 def has_breakdown(resolved: Resolved) -> bool:
-    return all(row.kind != LINEAR for row in resolved.latency)
+    return all(row.kind == ROOFLINE for row in resolved.latency)
 
 
 def step_columns(resolved: Resolved) -> tuple[str, ...]:

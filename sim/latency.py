@@ -1,8 +1,8 @@
-"""How long one step takes: a roofline of GPU and model, or the linear toy.
+"""How long one step takes: a roofline of GPU and model, the linear toy, or a measured profile.
 
 One row of ``LATENCY`` holds everything about a replica; one row of ``trace.STEP`` everything
 about the load of a step. `terms` turns the two into seconds by cause; `step_seconds` adds them up
-in the engine's loop, `breakdown` names them for a reader. There is no second implementation.
+in the engine's loop, sim.breakdown names them for a reader. There is no second implementation.
 
 The roofline goes through the kernels of a step as a GPU runs them, one after the other, so the
 times of the groups add up; within a group compute and memory traffic overlap, so the larger one
@@ -18,12 +18,19 @@ counts:
     host               what the CPU adds to a step
     swap               KV blocks to host memory and back, one after the other, before the layers
 
-GEMM efficiency grows with the tokens T of the step: mfu * T / (T + mfu_half_tokens). Units:
-seconds, bytes, FLOP. Every quantity of a row is that of one GPU of the tensor-parallel group. Not
-modelled: tile quantisation, CUDA-graph padding, clocks that drop under load.
+GEMM efficiency grows with the tokens T of the step: mfu * T / (T + mfu_half_tokens).
+
+A measured profile (sim.profiles) is linear in the load of a step, with a floor under one term:
+
+    step + p P + d D + c C + x X + h max(T0, P + D)
+
+P prefill tokens, D decodes, C decode_context, X prefill_pairs; h = 0 without the hinge.
+
+Units: seconds, bytes, FLOP. Every quantity of a row is that of one GPU of the tensor-parallel
+group. Not modelled: tile quantisation, CUDA-graph padding, clocks that drop under load.
 """
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -31,17 +38,22 @@ import numpy as np
 from sim.compiled import njit, njit_inner
 from sim.trace import STEP
 
-LINEAR, ROOFLINE = range(2)
+LINEAR, ROOFLINE, MEASURED = range(3)
 ALLREDUCE_POINTS = 12
 
 LATENCY = np.dtype(
     [
         ("kind", np.int64),
         ("num_gpus", np.int64),
-        # the linear toy
+        # the linear toy and a measured profile
         ("step_s", np.float64),
         ("prefill_token_s", np.float64),
         ("decode_s", np.float64),
+        # a measured profile
+        ("decode_context_s", np.float64),  # of a token that a decode attends to
+        ("prefill_pair_s", np.float64),
+        ("hinge_tokens", np.float64),  # T0
+        ("hinge_token_s", np.float64),  # h
         # work of one GPU
         ("gemm_flop_per_token", np.float64),
         ("head_flop_per_row", np.float64),
@@ -85,6 +97,14 @@ TERMS = (
     "launch",
     "host",
     "swap",
+)
+MEASURED_TERMS = (
+    "step",
+    "prefill_tokens",
+    "decodes",
+    "decode_context",
+    "prefill_pairs",
+    "tokens_or_floor",
 )
 # What a maximum was taken of, beside the terms: (compute, memory) of the first four.
 ROOFS = (
@@ -186,12 +206,27 @@ def terms(latency: Any, step: Any) -> tuple[float, ...]:
 
 
 @njit
+def measured_terms(latency: Any, step: Any) -> tuple[float, ...]:
+    """Seconds of a step under a measured profile, in the order of MEASURED_TERMS, swap left out.
+    The linear toy is one whose last three are 0."""
+    num_tokens = float(step.num_prefill_tokens) + float(step.num_decodes)
+    return (
+        latency.step_s,
+        step.num_prefill_tokens * latency.prefill_token_s,
+        step.num_decodes * latency.decode_s,
+        step.decode_context * latency.decode_context_s,
+        step.prefill_pairs * latency.prefill_pair_s,
+        max(latency.hinge_tokens, num_tokens) * latency.hinge_token_s,
+    )
+
+
+@njit
 def step_seconds(latency: Any, step: Any) -> float:
     """Duration of one step in seconds. `latency`: a row of LATENCY; `step`: a row of trace.STEP."""
-    if latency.kind == LINEAR:
-        prefill = step.num_prefill_tokens * latency.prefill_token_s
-        decodes = step.num_decodes * latency.decode_s
-        return float(latency.step_s + prefill + decodes + swap_seconds(latency, step))
+    if latency.kind != ROOFLINE:
+        fixed, prefill, decodes, context, pairs, hinge = measured_terms(latency, step)
+        swap = swap_seconds(latency, step)
+        return float(fixed + prefill + decodes + context + pairs + hinge + swap)
     linear, decode, prefill, head, activations, all_reduce, launch, host, swap = terms(
         latency, step
     )
@@ -203,33 +238,6 @@ def steps_seconds(latency: Any, steps: Any, seconds: Any) -> None:
     """`step_seconds` of each row of `steps`, written to `seconds`."""
     for s in range(len(steps)):
         seconds[s] = step_seconds(latency, steps[s])
-
-
-@dataclass(frozen=True)
-class Breakdown:
-    """One step, explained. `seconds` by cause adds up to `total_s`; `roofs` are the two sides of
-    every maximum (empty for the linear toy); `bound` says which side won in the linear layers."""
-
-    total_s: float
-    seconds: dict[str, float]
-    roofs: dict[str, float]
-    bound: str | None
-
-
-def breakdown(latency: Any, step: Any) -> Breakdown:
-    """Where the time of a step goes, from the same kernels that time it."""
-    total = float(step_seconds(latency, step))
-    if latency.kind == LINEAR:
-        prefill = float(step.num_prefill_tokens * latency.prefill_token_s)
-        decodes = float(step.num_decodes * latency.decode_s)
-        seconds = {"step": float(latency.step_s), "prefill_tokens": prefill, "decodes": decodes}
-        if latency.swap_block_bytes > 0:
-            seconds["swap"] = float(swap_seconds(latency, step))
-        return Breakdown(total, seconds, {}, None)
-    sides = dict(zip(ROOFS, map(float, roofs(latency, step)), strict=True))
-    seconds = dict(zip(TERMS, map(float, terms(latency, step)), strict=True))
-    bound = "compute" if sides["gemm_compute"] > sides["weight_reads"] else "memory"
-    return Breakdown(total, seconds, sides, bound)
 
 
 def load(**fields: float) -> Any:
@@ -264,11 +272,17 @@ def model_bytes(latency: Any, steps: Any) -> Any:
 
 
 def linear(step_s: float = 0.005, prefill_token_s: float = 1.2e-5, decode_s: float = 4e-5) -> Any:
-    """A row of the linear toy; its roofline fields stay at zero work on a GPU of 1 FLOP/s and 1
-    B/s."""
+    """A row of the linear toy; its roofline stays at zero work on a GPU of 1 FLOP/s, 1 B/s."""
+    toy = {"step_s": step_s, "prefill_token_s": prefill_token_s, "decode_s": decode_s}
+    return measured(toy, LINEAR)
+
+
+def measured(coefficients: Mapping[str, float], kind: int = MEASURED) -> Any:
+    """A row with the coefficients of a measured profile, by the names of their columns."""
     row = unit_row()
-    row.kind = LINEAR
-    row.step_s, row.prefill_token_s, row.decode_s = step_s, prefill_token_s, decode_s
+    row.kind = kind
+    for name, value in coefficients.items():
+        row[name] = value
     return row
 
 

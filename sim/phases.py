@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.latency import Breakdown, breakdown, load, model_bytes, model_flop, step_seconds
+from sim.breakdown import Breakdown, breakdown
+from sim.latency import load, model_bytes, model_flop, step_seconds
 from sim.requests import Table
 
 __all__ = ["Point", "decode_step", "knee_tokens", "mixed_step", "operating_point", "prefill_step"]

@@ -3,7 +3,8 @@
 import numpy as np
 
 from sim import catalog
-from sim.scenario import Resolved, ResolvedReplica
+from sim.profiles import Profile
+from sim.scenario import Resolved
 from sim.trace import Trace
 
 __all__ = ["QUEUE_SHARE", "provenance"]
@@ -15,6 +16,8 @@ def provenance(trace: Trace, resolved: Resolved) -> tuple[str, ...]:
     """Sentences on the step times of a run; none for the linear toy, which claims nothing. Error
     bars are those of one step, see docs/metrics.md."""
     replica = resolved.replicas[0]
+    if replica.profile is not None:
+        return measured(trace, replica.profile)
     if replica.expected_error is None or replica.gpu is None:
         return ()
     known = catalog.efficiency(replica.gpu.name, replica.precision)
@@ -26,14 +29,29 @@ def provenance(trace: Trace, resolved: Resolved) -> tuple[str, ...]:
             f"step times: from the spec sheet of {replica.gpu.title} and other GPUs' constants, "
             f"expected error of a step {share}"
         ]
-    notes += beyond(trace, replica, known)
+    return (*notes, *beyond(trace, known), *amplified(trace))
+
+
+def measured(trace: Trace, profile: Profile) -> tuple[str, ...]:
+    """The same for step times of a measured profile."""
+    where = "on another machine" if profile.imported else "here"
+    threads = f", {profile.threads} threads" if profile.threads else ""
+    notes = (
+        f"step times: measured {where} ({profile.name}: {profile.model}, {profile.dtype}, "
+        f"{profile.device}{threads}), expected error of a step {profile.mape:.1%} on held-out steps"
+    )
+    return (notes, *beyond(trace, profile), *amplified(trace))
+
+
+def amplified(trace: Trace) -> list[str]:
+    """What queueing makes of an error."""
     queued = queue_share(trace)
-    if queued > QUEUE_SHARE:
-        notes.append(
-            f"{queued:.0%} of the mean TTFT is queueing, where a small error of every "
-            "step adds up: trust the direction more than the seconds"
-        )
-    return tuple(notes)
+    if queued <= QUEUE_SHARE:
+        return []
+    return [
+        f"{queued:.0%} of the mean TTFT is queueing, where a small error of every "
+        "step adds up: trust the direction more than the seconds"
+    ]
 
 
 def queue_share(trace: Trace) -> float:
@@ -45,8 +63,8 @@ def queue_share(trace: Trace) -> float:
     return waited_s / first_token_s if first_token_s > 0 else 0.0
 
 
-def beyond(trace: Trace, replica: ResolvedReplica, known: catalog.Efficiency) -> list[str]:
-    """What of the run lies outside the rows that the constants were fitted to."""
+def beyond(trace: Trace, known: catalog.Efficiency | Profile) -> list[str]:
+    """What of the run lies outside the steps that the constants were fitted to."""
     steps = trace.steps
     if not len(steps):
         return []

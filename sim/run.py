@@ -113,18 +113,24 @@ def workload_of(
 ) -> tuple[Workload, tuple[str, ...]]:
     """The requests of a scenario and what there is to say of them. ScenarioError for a file that is
     not at hand or cannot be read."""
-    spec = scenario.workload
+    return requests_of(scenario.workload, scenario.seed, base_folder, uploads or {})
+
+
+def requests_of(
+    spec: WorkloadSpec, seed: int, base_folder: Path | None, uploads: Mapping[str, bytes]
+) -> tuple[Workload, tuple[str, ...]]:
+    """The same from all that the requests depend on."""
     try:
         if spec.file is None:
-            return build_workload(spec, scenario.seed), ()
+            return build_workload(spec, seed), ()
         imported = read_trace(
-            source_of(spec, base_folder, uploads or {}),
+            source_of(spec, base_folder, uploads),
             spec.format,
             limit=spec.limit,
             time_scale=spec.time_scale,
             max_tokens=spec.max_tokens,
             rate_per_s=spec.rate_per_s,
-            seed=scenario.seed,
+            seed=seed,
             name=spec.file,
         )
     except ScenarioError:

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from sim import catalog, latency, latency_rows, memory
+from sim import catalog, latency, latency_rows, memory, profiles
 from sim.complaints import ScenarioError, complaints
 from sim.fleet import Fleet
 from sim.fleet_spec import check_roles, fleet_of
 from sim.knobs import Hardware, Knobs, SettingsError, VllmV0
-from sim.scenario_spec import Limits, Linear, Replica, Roofline, Scenario, Slo
+from sim.scenario_spec import Limits, Linear, Measured, Replica, Roofline, Scenario, Slo
 
 __all__ = [
     "Limits",
@@ -73,7 +73,8 @@ def load_scenario(path: str | Path) -> Scenario:
 
 @dataclass(frozen=True, eq=False)
 class ResolvedReplica:
-    """A replica with every number filled in. `derived`: names of the knobs that were null."""
+    """A replica with every number filled in. `derived`: names of the knobs that were null;
+    `profile`: where its step times were measured, None for a model of them."""
 
     replica: Replica
     model: catalog.Model | None
@@ -86,6 +87,7 @@ class ResolvedReplica:
     row: Any  # a row of state.POLICY
     latency: Any  # a row of latency.LATENCY
     expected_error: float | None  # mean absolute relative error of a step time, None if unknown
+    profile: profiles.Profile | None = None
 
     @property
     def num_gpu_blocks(self) -> int:
@@ -128,7 +130,10 @@ def resolve(scenario: Scenario) -> Resolved:
 
 def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
     """Look up names, derive knobs, set the latency row."""
+    profile = profile_of(replica, where)
     model = named(catalog.model, replica.model, f"{where}.model")
+    if profile is not None:
+        model = measured_model(profile, model, where)
     gpu = named(catalog.gpu, replica.gpu, f"{where}.gpu")
     is_roofline = isinstance(replica.latency, Roofline)
     for field, value in (("model", model), ("gpu", gpu)):
@@ -158,7 +163,7 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
         free_fraction(replica),
     )
     try:
-        times, expected_error = latency_row(replica, hardware)
+        times, expected_error = latency_row(replica, hardware, profile)
         knobs, derived, pool = replica.policy.fill(hardware)
     except SettingsError as error:
         place = where if error.field in Replica.model_fields else f"{where}.policy"
@@ -171,8 +176,49 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
             )
         latency_rows.set_swap(times, knobs.block_bytes(hardware), host_link)
     return ResolvedReplica(
-        replica, model, gpu, precision, host_link, knobs, derived, pool, row, times, expected_error
+        replica,
+        model,
+        gpu,
+        precision,
+        host_link,
+        knobs,
+        derived,
+        pool,
+        row,
+        times,
+        expected_error,
+        profile,
     )
+
+
+def profile_of(replica: Replica, where: str) -> profiles.Profile | None:
+    """The measured profile that the step times come from, None for another kind."""
+    if not isinstance(replica.latency, Measured):
+        return None
+    found: profiles.Profile = named(
+        profiles.load, replica.latency.profile, f"{where}.latency.profile"
+    )
+    return found
+
+
+def measured_model(
+    profile: profiles.Profile, asked: catalog.Model | None, where: str
+) -> catalog.Model | None:
+    """The model that a profile was measured with, None where the catalogue does not know it. The
+    step times of one model say nothing of another."""
+    try:
+        own = catalog.model(profile.model)
+    except ValueError:
+        own = None
+    if asked is not None and asked != own:
+        raise ScenarioError(
+            [
+                f"{where}.model: the profile {profile.name!r} was measured with {profile.model}, "
+                f"not with {asked.name}; leave model out"
+            ],
+            f"{where}.model",
+        )
+    return own
 
 
 def free_fraction(replica: Replica) -> float | None:
@@ -193,18 +239,24 @@ def named(look_up: Callable[[str], Any], name: str | None, field: str) -> Any:
         raise ScenarioError([f"{field}: {error}"], field) from None
 
 
-def latency_row(replica: Replica, hardware: Hardware) -> tuple[Any, float | None]:
+def latency_row(
+    replica: Replica, hardware: Hardware, profile: profiles.Profile | None
+) -> tuple[Any, float | None]:
     """The row of latency.LATENCY, and the error to expect of it."""
     model, gpu = hardware.model, hardware.gpu
-    if isinstance(replica.latency, Linear):
-        toy = replica.latency
-        row = latency.linear(toy.step_s, toy.prefill_token_s, toy.decode_s)
+    if not isinstance(replica.latency, Roofline):
+        if isinstance(replica.latency, Linear):
+            toy = replica.latency
+            row = latency.linear(toy.step_s, toy.prefill_token_s, toy.decode_s)
+        else:
+            assert profile is not None
+            row = latency.measured(profile.coefficients.model_dump())
         if model is not None and gpu is not None:
             kv_bytes = latency_rows.kv_element_bytes(hardware.kv_cache_dtype)
             latency_rows.set_work(row, model, hardware.precision, hardware.tp, kv_bytes)
             row.peak_flops = gpu.peak_flops.get(hardware.precision, gpu.peak_flops["bf16"])
             row.bandwidth = gpu.bandwidth
-        return row, None
+        return row, None if profile is None else profile.mape
     assert model is not None
     assert gpu is not None
     try:

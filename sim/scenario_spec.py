@@ -19,6 +19,7 @@ __all__ = [
     "Limits",
     "Linear",
     "Link",
+    "Measured",
     "Replica",
     "Roofline",
     "Router",
@@ -46,7 +47,14 @@ class Linear(Spec):
     decode_s: Seconds = 4e-5
 
 
-Latency = Annotated[Roofline | Linear, Field(discriminator="kind")]
+class Measured(Spec):
+    """Step times of a profile that was measured; see sim/profiles.py."""
+
+    kind: Literal["measured"]
+    profile: Annotated[str, Field(min_length=1, max_length=60)]
+
+
+Latency = Annotated[Roofline | Linear | Measured, Field(discriminator="kind")]
 
 
 class Replica(Spec):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from sim import catalog
+from sim.breakdown import breakdown
 from sim.latency import (
     ROOFS,
     TERMS,
-    breakdown,
     linear,
     load,
     model_bytes,

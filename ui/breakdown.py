@@ -7,13 +7,18 @@ from typing import Any
 import numpy as np
 
 from sim.compiled import njit
-from sim.latency import LINEAR, roofs, terms
+from sim.latency import LINEAR, MEASURED, measured_terms, roofs, terms
 
 ROOFLINE_TEXT = (
     "linear layers {0} (the larger of GEMM {1} and weight reads {2}) · attention {3} · "
     "LM head {4} · overhead {5} ms"
 )
 LINEAR_TEXT = "a step {0} · prefill tokens {1} · decodes {2} ms"
+MEASURED_TEXT = (
+    "measured: a step {0} · prefill tokens {1} · decodes {2} · KV read by decodes {3} · attention "
+    "of prompts {4}"
+)
+HINGE_TEXT = " · tokens, or their floor {5}"
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,10 @@ def of_steps(latency: Any, steps: np.recarray) -> Breakdown:
         )
         return Breakdown(np.stack(parts, axis=1), LINEAR_TEXT)
     seconds = np.zeros((len(steps), 6))
+    if latency.kind == MEASURED:
+        _measured(latency, steps, seconds)
+        hinge = HINGE_TEXT if latency.hinge_token_s > 0 else ""
+        return Breakdown(seconds, f"{MEASURED_TEXT}{hinge} ms")
     _roofline(latency, steps, seconds)
     return Breakdown(seconds, ROOFLINE_TEXT)
 
@@ -52,3 +61,11 @@ def _roofline(latency: Any, steps: Any, seconds: Any) -> None:
         seconds[s, 3] = decode + prefill
         seconds[s, 4] = head
         seconds[s, 5] = activations + all_reduce + launch + host + swap
+
+
+@njit
+def _measured(latency: Any, steps: Any, seconds: Any) -> None:
+    for s in range(len(steps)):
+        parts = measured_terms(latency, steps[s])
+        for k in range(6):
+            seconds[s, k] = parts[k]

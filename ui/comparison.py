@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from sim import catalog
 from sim.run import Result
-from ui import story
+from ui import machines, story
 from ui.choice import Run
 from ui.settings import itl_limit_s
 from ui.story import Delta, Longest, Parts, Tile
@@ -47,9 +46,8 @@ def differences(run: Run, other: Run, workload_differs: bool = False) -> list[st
 
 
 def gpu_name(gpu: str) -> str:
-    """A GPU as one says it."""
-    title = catalog.gpu(gpu).title
-    return title.removeprefix("NVIDIA ").removeprefix("GeForce ")
+    """A GPU, or a measured profile, as one says it."""
+    return machines.said(None, gpu)[1]
 
 
 def sentence(now: Result, pinned: Result, words: list[str]) -> Parts:

@@ -6,7 +6,7 @@ from typing import Literal
 import streamlit as st
 
 from sim import catalog
-from ui import state
+from ui import machines, state
 from ui.presets import Preset
 from ui.runs import Picture
 from ui.settings import Settings
@@ -31,8 +31,11 @@ def more_settings(base: Settings) -> None:
     left, right = st.columns(2)
     with left:
         if base.model is not None:
-            _choice("Model", "model", catalog.model_names())
-            _choice("GPU", "gpu", catalog.gpu_names(), lambda name: catalog.gpu(name).title)
+            measured = machines.is_profile(base.gpu)
+            _choice("Model", "model", catalog.model_names(), disabled=measured)
+            _choice("GPU", "gpu", machines.names(base.gpu), machines.title)
+            if found := machines.profile(base.gpu):
+                st.caption(f"The profile was measured with {found.model}, which runs in its place.")
         else:
             st.caption(
                 "Step times of this preset come from the linear toy, not from a model and a GPU."
@@ -77,9 +80,15 @@ def more_settings(base: Settings) -> None:
 
 
 def _choice(
-    label: str, name: str, options: tuple[str, ...], words: Callable[[str], str] = str
+    label: str,
+    name: str,
+    options: tuple[str, ...],
+    words: Callable[[str], str] = str,
+    disabled: bool = False,
 ) -> None:
-    st.selectbox(label, options, format_func=words, key=KEY + name, on_change=state.touch)
+    st.selectbox(
+        label, options, format_func=words, key=KEY + name, on_change=state.touch, disabled=disabled
+    )  # fmt: skip
 
 
 def _number(label: str, name: str, least: int, help: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from sim import catalog
-from ui import presets, values
+from ui import machines, presets, values
 from ui.choice import Choice, Run, UploadRef, start_of
 from ui.settings import Settings
 from ui.timeline import Dials, View
@@ -54,7 +54,7 @@ _COUNT = values.either("auto", None, values.whole(1, 10_000_000))
 # key in an address: (field of Settings, how it is read)
 SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
     "model": ("model", values.name(catalog.model_names, "model")),
-    "gpu": ("gpu", values.name(catalog.gpu_names, "GPU")),
+    "gpu": ("gpu", machines.read),
     "chunking": ("chunking", values.switch),
     "seqs": ("max_num_seqs", values.either("auto", None, values.whole(1, 65_536))),
     "length": ("max_model_len", _COUNT),

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.scenario import Scenario, parse_scenario
+from ui import machines
 
 DEFAULT_ITL_LIMIT_S = 0.05
 
@@ -12,6 +13,8 @@ DEFAULT_ITL_LIMIT_S = 0.05
 @dataclass(frozen=True)
 class Settings:
     """Everything under "More settings". None stands for auto: the engine derives it.
+
+    `gpu` is a machine of ui.machines: a GPU, or a measured profile, which brings its own model.
 
     `rate_per_s` is that of the first class which has one, `time_scale` stretches the times of a
     file; both are None where they do not apply.
@@ -36,7 +39,7 @@ def settings_of(scenario: Scenario) -> Settings:
     from_file = scenario.workload.file is not None
     return Settings(
         model=replica.model,
-        gpu=replica.gpu,
+        gpu=machines.machine_of(replica),
         chunking=policy.enable_chunked_prefill,
         max_num_seqs=policy.max_num_seqs,
         max_model_len=policy.max_model_len,
@@ -69,7 +72,7 @@ def apply(scenario: Scenario, settings: Settings, budget: int, cap: int) -> Scen
     value."""
     data: dict[str, Any] = scenario.model_dump(mode="json")
     replica = data["replicas"][0]
-    replica["model"], replica["gpu"] = settings.model, settings.gpu
+    replica |= machines.replica_fields(settings.model, settings.gpu, replica["latency"])
     replica["policy"] |= {
         "max_num_batched_tokens": budget,
         "long_prefill_token_threshold": cap,

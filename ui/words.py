@@ -1,8 +1,8 @@
 """Short texts about a page's settings, with their figures marked."""
 
 from sim.scenario import Scenario
+from ui import machines
 from ui.choice import Run
-from ui.comparison import gpu_name
 from ui.runs import Picture
 from ui.settings import Settings
 from ui.units import count
@@ -18,7 +18,8 @@ def settings(settings: Settings, picture: Picture | None) -> list[Line]:
     engine += [(" · max seqs ", ""), ((count(seqs) if seqs else "auto"), True), (auto, "")]
     if settings.model is None or settings.gpu is None:
         return [engine, [("Step times: ", ""), ("linear toy", True)]]
-    return [engine, [(f"{settings.model}, bf16 on ", ""), (gpu_name(settings.gpu), True)]]
+    what, where = machines.said(settings.model, settings.gpu)
+    return [engine, [(what, ""), (where, True)]]
 
 
 def caption(run: Run, base: Scenario) -> str:
@@ -26,7 +27,7 @@ def caption(run: Run, base: Scenario) -> str:
     settings, dials = run.settings, run.dials
     server = "step times of the linear toy"
     if settings.model is not None and settings.gpu is not None:
-        server = f"{settings.model} on {gpu_name(settings.gpu)}"
+        server = "".join(machines.said(settings.model, settings.gpu))
     chunking = "" if settings.chunking else ", chunking off"
     cap = f", cap {count(dials.cap)}" if dials.cap else ""
     name = base.name or run.preset

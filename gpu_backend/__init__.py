@@ -1,0 +1,1 @@
+"""The real engine, and measurements of servers, beside the simulation."""

@@ -1,0 +1,180 @@
+"""From measured steps to a profile: how long a step of this machine takes, and how sure that is.
+
+    seconds = step + p P + d D + c C + x X [+ h max(T0, P + D)]
+
+P prefill tokens, D decodes, C sum of the decodes' contexts, X sum of n (start + n / 2) over
+chunks: the load columns of trace.STEP. Non-negative least squares, each step weighted by
+1 / seconds, so that relative errors count alike and no coefficient comes out negative, as plain
+least squares gives them on noisy steps. The hinge is a floor under the token term: a step reads
+all weights however few its tokens. 30% of the steps are held out by a seed; every error reported
+is theirs. Calibrate on steps of a real workload, in situ: queueing amplifies a bias.
+
+Predictions run the simulator's own kernel, sim.latency.steps_seconds.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import nnls
+
+from sim.latency import measured, steps_seconds
+from sim.profiles import Coefficients, Profile
+from sim.requests import Table
+
+__all__ = ["CalibrationError", "Fit", "fit", "predict"]
+
+HELD_OUT = 0.3
+MIN_STEPS = 60  # of which 42 are fitted
+MIN_KIND = 10  # steps with a prompt in them, and with decodes
+MAX_MAPE = 0.25  # a quiet machine stays at a few percent; above, the steps tell of something else
+NUM_FLOORS = 24  # hinges tried
+
+Floats = NDArray[np.float64]
+NAMES = ("step_s", "prefill_token_s", "decode_s", "decode_context_s", "prefill_pair_s")
+
+
+class CalibrationError(ValueError):
+    """Steps that no profile may be made of, and why."""
+
+
+@dataclass(frozen=True)
+class Fit:
+    """A fitted step time. r2, mape (mean absolute relative error) and p90_error: of the held-out
+    steps. max_tokens, max_batch, max_context: the largest step, batch and context measured."""
+
+    coefficients: Coefficients
+    r2: float
+    mape: float
+    p90_error: float
+    num_steps: int
+    max_tokens: int
+    max_batch: int
+    max_context: int
+
+    def profile(self, name: str, model: str, device: str, dtype: str, **about: Any) -> Profile:
+        """The profile to save; `about`: backend, threads, measured_on."""
+        figures = {field: getattr(self, field) for field in self.__dataclass_fields__}
+        return Profile(name=name, model=model, device=device, dtype=dtype, **figures, **about)
+
+
+def fit(
+    steps: Table,
+    *,
+    hinge: bool = False,
+    seed: int = 0,
+    max_context: int | None = None,
+    contaminated: str | None = None,
+) -> Fit:
+    """Fit the measured `steps` (rows of trace.STEP, duration_s what the clock said).
+
+    max_context: the longest context that was reached; None: what the steps themselves show.
+    contaminated: why the run's times are not to be trusted, None for a quiet machine.
+    CalibrationError for such a run, for too few steps of a kind, and for steps whose times do not
+    follow their load.
+    """
+    if contaminated:
+        raise CalibrationError(f"the machine was not quiet: {contaminated}; calibrate again")
+    check_steps(steps)
+    order = np.random.default_rng(seed).permutation(len(steps))
+    held_out = round(HELD_OUT * len(steps))
+    test, train = steps[order[:held_out]], steps[order[held_out:]]
+    coefficients = solved(train, floors(train) if hinge else np.zeros(0))
+    seconds, real = predict(coefficients, test), np.asarray(test.duration_s)
+    errors = np.abs(seconds / real - 1.0)
+    spread = float(((real - real.mean()) ** 2).sum())
+    r2 = 1.0 - float(((real - seconds) ** 2).sum()) / spread if spread > 0 else 1.0
+    mape, p90 = float(errors.mean()), float(np.percentile(errors, 90))
+    if mape > MAX_MAPE:
+        raise CalibrationError(
+            f"held-out steps are off by {mape:.0%} in the mean (R2 {r2:.2f}; at most "
+            f"{MAX_MAPE:.0%}): their times do not follow their load; calibrate on a quiet machine"
+        )
+    return Fit(
+        coefficients=coefficients,
+        r2=r2,
+        mape=mape,
+        p90_error=p90,
+        num_steps=len(steps),
+        max_tokens=int((steps.num_prefill_tokens + steps.num_decodes).max()),
+        max_batch=int(steps.num_decodes.max()),
+        max_context=longest_context(steps) if max_context is None else max_context,
+    )
+
+
+def predict(coefficients: Coefficients, steps: Table) -> Floats:
+    """Seconds of each step, by the simulator's kernel."""
+    seconds = np.zeros(len(steps))
+    steps_seconds(measured(coefficients.model_dump()), steps, seconds)
+    return seconds
+
+
+def check_steps(steps: Table) -> None:
+    """Refuse what cannot tell one coefficient from another."""
+    if len(steps) < MIN_STEPS:
+        raise CalibrationError(f"{len(steps)} steps were measured; at least {MIN_STEPS} are needed")
+    seconds = np.asarray(steps.duration_s)
+    if not (np.isfinite(seconds) & (seconds > 0)).all():
+        raise CalibrationError("a step took no time, or none that was measured")
+    for what, column in (("a prompt", steps.num_prefill_tokens), ("decodes", steps.num_decodes)):
+        count = int((column > 0).sum())
+        if count < MIN_KIND:
+            raise CalibrationError(
+                f"{count} of {len(steps)} steps hold {what}; at least {MIN_KIND} are needed"
+            )
+
+
+def longest_context(steps: Table) -> int:
+    """The largest mean context of a step's decodes, or of its chunks: what the load columns show
+    of the longest."""
+    decodes = steps.decode_context / np.maximum(steps.num_decodes, 1)
+    chunks = steps.prefill_context / np.maximum(steps.num_chunks, 1)
+    return int(max(decodes.max(), chunks.max()))
+
+
+# --- least squares --------------------------------------------------------------------------------
+
+
+def load_of(steps: Table) -> Floats:
+    """(num_steps, 5) 1, P, D, C, X of each step."""
+    columns = (
+        np.ones(len(steps)),
+        steps.num_prefill_tokens,
+        steps.num_decodes,
+        steps.decode_context,
+        steps.prefill_pairs,
+    )
+    return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
+
+
+def floors(steps: Table) -> Floats:
+    """Candidates for T0: from one token to the largest step, evenly on a log scale."""
+    most = float((steps.num_prefill_tokens + steps.num_decodes).max())
+    return np.unique(np.round(np.geomspace(1.0, max(most, 2.0), NUM_FLOORS)))
+
+
+def solved(steps: Table, candidates: Floats) -> Coefficients:
+    """The best non-negative coefficients, without a hinge and with each candidate for it."""
+    load, seconds = load_of(steps), np.asarray(steps.duration_s)
+    values, best = weighted_nnls(load, seconds)
+    found = dict(zip(NAMES, values.tolist(), strict=True))
+    tokens = np.asarray(steps.num_prefill_tokens + steps.num_decodes, np.float64)
+    for floor in candidates.tolist():
+        column = np.maximum(floor, tokens)[:, None]
+        values, residual = weighted_nnls(np.hstack([load, column]), seconds)
+        if residual < best:
+            best = residual
+            found = dict(zip((*NAMES, "hinge_token_s"), values.tolist(), strict=True))
+            found["hinge_tokens"] = floor
+    return Coefficients(**found)
+
+
+def weighted_nnls(load: Floats, seconds: Floats) -> tuple[Floats, float]:
+    """(coefficients, residual) of min |load x / seconds - 1|, x >= 0. Columns are scaled to equal
+    length first: they span nine orders of magnitude."""
+    relative = load / seconds[:, None]
+    scale = np.linalg.norm(relative, axis=0)
+    scale[scale == 0] = 1.0
+    values, residual = nnls(relative / scale, np.ones(len(seconds)))
+    return values / scale, float(residual)

@@ -1,0 +1,51 @@
+"""The prompts of a workload for a server whose tokenizer nobody knows.
+
+Equal content (sim.content) gives equal prompts, so a server's prefix cache finds what the
+simulated one finds. For /completions a prompt is a list of token ids, which every vocabulary of
+at least 21,000 tokens has: its length is exact. For chat it is common English words, about one
+token each; the template comes on top, and what the server counted is reported.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.workload import Workload
+
+__all__ = ["prompt_ids", "prompt_text"]
+
+FIRST_ID = 1000  # below lie bytes and special tokens
+NUM_IDS = 20_000
+COMMON = (
+    "the of and to in is that for it as was with be by on not he his but at are this have from or "
+    "had an they which one you were her all she there would their we him been has when who will "
+    "more no if out so said what up its about into than them can only other new some could time "
+    "these two may then do first any my now such like our over man me even most made after also"
+)
+WORDS = COMMON.split()
+
+
+def content_ids(workload: Workload, i: int) -> NDArray[np.int64]:
+    """(prompt_len,) The ids of request i's prompt as the simulation knows them."""
+    return np.concatenate(
+        [np.arange(first, first + n, dtype=np.int64) for first, n in workload.content(i)]
+    )
+
+
+def scattered(ids: NDArray[np.int64], most: int) -> NDArray[np.int64]:
+    """Each id as a number below `most`; neighbours land far apart (Fibonacci hashing)."""
+    mixed: NDArray[np.int64] = (ids % (1 << 31)) * 2654435761 % (1 << 32) >> 8
+    return mixed % most
+
+
+def prompt_ids(workload: Workload, i: int) -> list[int]:
+    """Request i's prompt as token ids, as many as it is long."""
+    ids: list[int] = (FIRST_ID + scattered(content_ids(workload, i), NUM_IDS)).tolist()
+    return ids
+
+
+def prompt_text(workload: Workload, i: int) -> str:
+    """Request i's prompt as words, as many as it is long."""
+    picks: Any = scattered(content_ids(workload, i), len(WORDS)).tolist()
+    return " ".join(WORDS[pick] for pick in picks)

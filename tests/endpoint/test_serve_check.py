@@ -1,0 +1,128 @@
+"""`python -m gpu_backend serve-check`: what it prints, and what it refuses."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from gpu_backend.__main__ import main
+
+from .fake_server import Reply, fake_server
+from .virtual import DONE, finish, scenario_of, text, usage
+
+
+@pytest.fixture(autouse=True)
+def interrupts() -> Iterator[None]:
+    """The command listens for Ctrl-C; afterwards pytest does again."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+def answer(reply: Reply) -> None:
+    """The model list, or three tokens."""
+    if reply.handler.command == "GET":
+        reply.headers(kind="application/json")
+        reply.send(b'{"data": [{"id": "tiny"}]}')
+    else:
+        reply.headers()
+        for data in (text("a"), text("b"), text("c"), finish() + usage(3) + DONE):
+            reply.send(data)
+    reply.end()
+
+
+def test_without_a_scenario_it_measures_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with fake_server(answer) as (url, replies):
+        assert main(["serve-check", url]) == 0
+    out, err = capsys.readouterr()
+    assert len(replies) == 6
+    assert out.startswith("model tiny\n")
+    assert "requests 5, finished 5" in out
+    (line,) = [line for line in out.splitlines() if line.startswith("ttft p50, ms")]
+    measured, simulated, difference = line.split()[-3:]
+    assert float(measured) > 0
+    assert (simulated, difference) == ("-", "-")
+    assert err.endswith("5 of 5 requests\n")
+
+
+def test_with_a_scenario_the_simulation_stands_beside_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "scenario.json"
+    file.write_text(scenario_of([0.0, 0.1]).to_json())
+    with fake_server(answer) as (url, _):
+        assert main(["serve-check", url, "--scenario", str(file), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["simulated"]["ttft_s"]["p50"] == pytest.approx(0.005 + 10 * 1.2e-5)
+    assert report["tpot_definition"].startswith("(E2E - TTFT) / (output tokens - 1)")
+    assert {"measured", "simulated", "difference", "contaminated", "notes"} <= set(report)
+
+
+def test_ctrl_c_reports_what_was_answered(capsys: pytest.CaptureFixture[str]) -> None:
+    """The signal comes while the fifth answer is on its way and the other four are there."""
+    answered: list[Reply] = []
+
+    def four_then_none(reply: Reply) -> None:
+        if reply.handler.command == "GET" or len(answered) < 4:
+            answer(reply)
+            answered.extend([reply] if reply.handler.command == "POST" else [])
+        else:
+            reply.headers()
+            reply.send(text("a"))
+            os.kill(os.getpid(), signal.SIGINT)
+            reply.hang()
+
+    with fake_server(four_then_none) as (url, _):
+        assert main(["serve-check", url, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert (report["finished"], report["cancelled"]) == (4, 1)
+    assert report["errors"] == {"cancelled": 1}
+
+
+def test_when_nothing_is_answered_it_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    def busy(reply: Reply) -> None:
+        reply.headers(503, "text/plain")
+        reply.send(b"come back later")
+        reply.end()
+
+    with fake_server(busy) as (url, _):
+        assert main(["serve-check", url, "--model", "tiny"]) == 2
+        assert "no request was answered; the first reason: HTTP 503: come" in error(capsys)
+        assert main(["serve-check", url]) == 2
+        assert "GET /models answers HTTP 503; name the model instead" in error(capsys)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("http://example.com", "example.com:80 is not allowed; allowed: this machine"),
+        ("nonsense", "an endpoint looks like http://localhost:8000"),
+    ],
+)
+def test_what_may_not_be_asked(
+    url: str, words: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("BATCHSCOPE_ENDPOINTS", raising=False)
+    assert main(["serve-check", url]) == 2
+    assert words in error(capsys)
+
+
+def error(capsys: pytest.CaptureFixture[str]) -> str:
+    return capsys.readouterr().err
+
+
+def test_a_closed_loop_and_a_missing_file_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = json.loads(scenario_of([0.0]).to_json())
+    spec = scenario["workload"]["classes"][0]
+    spec["arrivals"], spec["count"] = {"kind": "closed_loop", "users": 2}, 4
+    file = tmp_path / "loop.json"
+    file.write_text(json.dumps(scenario))
+    assert main(["serve-check", "http://localhost:1", "--scenario", str(file)]) == 2
+    assert "a closed loop has no arrival times" in error(capsys)
+    assert main(["serve-check", "http://localhost:1", "--scenario", "none.json"]) == 2
+    assert "none.json: no such file" in error(capsys)

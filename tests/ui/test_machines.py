@@ -1,0 +1,137 @@
+"""A measured profile as the GPU of a page: chosen, linked, pinned, and missing."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from sim import catalog, profiles
+from sim.profiles import Coefficients, Profile
+from sim.run import simulate
+from ui import comparison, link, machines, words
+from ui.choice import Choice, Run, start_of
+from ui.link import LinkError
+from ui.presets import TOKEN_BUDGET, scenario_of
+from ui.settings import apply, settings_of
+
+DEFAULT = TOKEN_BUDGET[0].id
+LAPTOP = "measured:laptop"
+
+
+@pytest.fixture(autouse=True)
+def laptop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Profile:
+    """The one profile that is here."""
+    monkeypatch.setenv("BATCHSCOPE_PROFILES", str(tmp_path))
+    costs = {"step_s": 0.02, "prefill_token_s": 8e-4, "decode_s": 2e-3}
+    found = Profile(
+        name="laptop", model="SmolLM2-135M", device="cpu", dtype="fp32", threads=2, r2=0.995,
+        coefficients=Coefficients(**costs, decode_context_s=4e-6, prefill_pair_s=3e-7),
+        mape=0.044, p90_error=0.097, num_steps=300, max_tokens=8192, max_batch=16,
+        max_context=8192,
+    )  # fmt: skip
+    profiles.save(found)
+    return found
+
+
+def measured_run(machine: str = LAPTOP) -> Run:
+    run = start_of(DEFAULT)
+    return replace(run, settings=replace(run.settings, gpu=machine))
+
+
+def test_profiles_stand_after_the_catalogue_and_have_titles():
+    assert machines.names() == (*catalog.gpu_names(), LAPTOP)
+    assert machines.title(LAPTOP) == "this machine: laptop"
+    assert machines.title("h100_sxm") == catalog.gpu("h100_sxm").title
+    assert machines.names("measured:gone")[-1] == "measured:gone"
+    assert machines.title("measured:gone") == "this machine: gone"
+
+
+def test_the_scenario_names_the_profile_and_comes_back():
+    run, base = measured_run(), scenario_of(DEFAULT)
+    scenario = run.scenario(base)
+    replica = scenario.replicas[0]
+    assert (replica.model, replica.gpu) == (None, None)
+    assert (replica.latency.kind, replica.latency.profile) == ("measured", "laptop")
+    assert settings_of(scenario).gpu == LAPTOP
+    summary = simulate(scenario).summary
+    assert (summary["finished"], summary["expected_error"]) == (5, 0.044)
+    back = apply(scenario, start_of(DEFAULT).settings, run.dials.budget, run.dials.cap)
+    assert back.replicas[0].latency.kind == "roofline"
+    assert back.replicas[0].gpu == base.replicas[0].gpu
+
+
+def test_the_linear_toy_stays_the_linear_toy():
+    toy = next(p.id for p in TOKEN_BUDGET if start_of(p.id).settings.gpu is None)
+    scenario = start_of(toy).scenario(scenario_of(toy))
+    assert scenario.replicas[0].latency == scenario_of(toy).replicas[0].latency
+
+
+def test_it_is_said_beside_the_dials_and_in_a_comparison():
+    run = measured_run()
+    assert words.settings(run.settings, None)[1] == [
+        ("SmolLM2-135M, fp32, measured on ", ""),
+        ("this machine: laptop", True),
+    ]
+    caption = words.caption(run, scenario_of(DEFAULT))
+    assert "SmolLM2-135M, fp32, measured on this machine: laptop; vLLM V1" in caption
+    assert comparison.differences(start_of(DEFAULT), run) == ["this machine: laptop"]
+
+
+def test_a_link_carries_it():
+    choice = Choice(measured_run(), start_of(DEFAULT))
+    query = link.write(choice)
+    assert query["gpu"] == LAPTOP
+    assert link.read(query).choice == choice
+
+
+def test_a_link_to_a_profile_that_is_not_here_says_so():
+    query = {"v": "1", "preset": DEFAULT, "gpu": "measured:annas"}
+    with pytest.raises(LinkError) as refused:
+        link.read(query)
+    assert refused.value.problems == {
+        "gpu": "gpu must be a profile that was measured or imported here: laptop; it is "
+        "“measured:annas”"
+    }
+    assert refused.value.rest == {"v": "1", "preset": DEFAULT}
+
+
+def test_an_unknown_gpu_is_told_of_both():
+    with pytest.raises(LinkError, match=r"a GPU of this page: .*h100.*; or measured: .*: laptop"):
+        link.read({"v": "1", "preset": DEFAULT, "gpu": "abacus"})
+
+
+@pytest.fixture
+def app() -> AppTest:
+    page = Path(__file__).parents[2] / "pages" / "token_budget.py"
+    at = AppTest.from_file(str(page), default_timeout=120).run()
+    assert not at.exception
+    return at
+
+
+def test_the_page_runs_on_it_and_back(app: AppTest):
+    worst = app.metric[0].value
+    app.selectbox(key="setting_gpu").set_value(LAPTOP).run()
+    assert not app.exception
+    assert app.selectbox(key="setting_model").disabled
+    said = " ".join(caption.value for caption in app.caption)
+    assert "Simulated; step times: measured here (laptop: SmolLM2-135M, fp32" in said
+    assert "expected error of a step 4.4% on held-out steps" in said
+    assert "measured with SmolLM2-135M, which runs in its place" in said
+    measured = app.metric[0].value
+    assert measured != worst
+    app.selectbox(key="setting_gpu").set_value("rtx_4090").run()
+    assert not app.exception
+    assert app.metric[0].value == worst
+    assert not app.selectbox(key="setting_model").disabled
+
+
+def test_a_profile_that_vanishes_is_a_problem_in_words(app: AppTest, tmp_path: Path):
+    app.selectbox(key="setting_gpu").set_value(LAPTOP).run()
+    measured = app.metric[0].value
+    (tmp_path / "laptop.json").unlink()
+    app.number_input(key="setting_seed").set_value(5).run()
+    assert not app.exception
+    assert app.selectbox(key="setting_gpu").value == LAPTOP
+    assert app.metric[0].value == measured
+    assert any("last settings that the engine accepted" in line.value for line in app.caption)
