@@ -3,37 +3,67 @@
 import numpy as np
 
 from sim import catalog
+from sim.efficiency import Efficiency, efficiency
 from sim.scenario import Resolved, ResolvedReplica
 from sim.trace import Trace
 
-__all__ = ["QUEUE_SHARE", "provenance"]
+__all__ = [
+    "ADDS_UP",
+    "QUEUE_SHARE",
+    "outside",
+    "provenance",
+    "queue_share",
+    "step_notes",
+    "step_times",
+]
 
+ADDS_UP = "where a small error of every step adds up: trust the direction more than the seconds"
 QUEUE_SHARE = 0.5  # of the mean TTFT: from here on an error of step times is amplified
 
 
 def provenance(trace: Trace, resolved: Resolved) -> tuple[str, ...]:
     """Sentences on the step times of a run; none for the linear toy, which claims nothing. Error
     bars are those of one step, see docs/metrics.md."""
+    notes = step_notes(trace, resolved)
+    queued = queue_share(trace)
+    if notes and queued > QUEUE_SHARE:
+        notes.append(f"{queued:.0%} of the mean TTFT is queueing, {ADDS_UP}")
+    return tuple(notes)
+
+
+def step_notes(trace: Trace, resolved: Resolved) -> list[str]:
+    """The class of a run's step times, their expected error, and what of the run goes beyond."""
     replica = resolved.replicas[0]
     if replica.expected_error is None or replica.gpu is None:
-        return ()
-    known = catalog.efficiency(replica.gpu.name, replica.precision)
-    share = f"{replica.expected_error:.1%}"
+        return []
+    return [step_times(replica.gpu, replica.precision), *beyond(trace, replica)]
+
+
+def step_times(gpu: catalog.Gpu, precision: str) -> str:
+    """The class of the step times of a GPU and the error to expect of one."""
+    known = efficiency(gpu.name, precision)
+    share = f"{known.left_out_error or known.mean_error:.1%}"
     if known.kind == "calibrated":
-        notes = [f"step times: calibrated for this GPU, expected error of a step {share}"]
-    else:
-        notes = [
-            f"step times: from the spec sheet of {replica.gpu.title} and other GPUs' constants, "
-            f"expected error of a step {share}"
-        ]
-    notes += beyond(trace, replica, known)
-    queued = queue_share(trace)
-    if queued > QUEUE_SHARE:
-        notes.append(
-            f"{queued:.0%} of the mean TTFT is queueing, where a small error of every "
-            "step adds up: trust the direction more than the seconds"
-        )
-    return tuple(notes)
+        return f"step times: calibrated for this GPU, expected error of a step {share}"
+    return (
+        f"step times: from the spec sheet of {gpu.title} and other GPUs' constants, "
+        f"expected error of a step {share}"
+    )
+
+
+def outside(known: Efficiency, tokens: int, decodes: int, context: int) -> list[str]:
+    """What lies outside the rows that the constants were fitted to: the most tokens and decodes of
+    a step, the longest context."""
+    reached = {
+        "tokens in a step": (tokens, known.max_tokens),
+        "decodes in a step": (decodes, known.max_batch),
+        "tokens of context": (context, known.max_context),
+    }
+    return [
+        f"outside the calibrated range: {most:,} {what}, measured up to {limit:,}"
+        for what, (most, limit) in reached.items()
+        if most > limit
+    ]
 
 
 def queue_share(trace: Trace) -> float:
@@ -45,22 +75,14 @@ def queue_share(trace: Trace) -> float:
     return waited_s / first_token_s if first_token_s > 0 else 0.0
 
 
-def beyond(trace: Trace, replica: ResolvedReplica, known: catalog.Efficiency) -> list[str]:
-    """What of the run lies outside the rows that the constants were fitted to."""
+def beyond(trace: Trace, replica: ResolvedReplica) -> list[str]:
+    """What of a run lies outside the calibrated range."""
     steps = trace.steps
-    if not len(steps):
+    if not len(steps) or replica.gpu is None:
         return []
-    longest = int(trace.requests.num_computed.max(initial=0))
-    reached = {
-        "tokens in a step": (
-            int((steps.num_prefill_tokens + steps.num_decodes).max()),
-            known.max_tokens,
-        ),
-        "decodes in a step": (int(steps.num_decodes.max()), known.max_batch),
-        "tokens of context": (longest, known.max_context),
-    }
-    return [
-        f"outside the calibrated range: {most:,} {what}, measured up to {limit:,}"
-        for what, (most, limit) in reached.items()
-        if most > limit
-    ]
+    return outside(
+        efficiency(replica.gpu.name, replica.precision),
+        tokens=int((steps.num_prefill_tokens + steps.num_decodes).max()),
+        decodes=int(steps.num_decodes.max()),
+        context=int(trace.requests.num_computed.max(initial=0)),
+    )

@@ -1,12 +1,12 @@
 """Widgets that several pages share: presets, the settings behind a button, tiles."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import streamlit as st
 
 from sim import catalog
-from ui import state
+from ui import models, state
 from ui.presets import Preset
 from ui.runs import Picture
 from ui.settings import Settings
@@ -31,7 +31,7 @@ def more_settings(base: Settings) -> None:
     left, right = st.columns(2)
     with left:
         if base.model is not None:
-            _choice("Model", "model", catalog.model_names())
+            models.choose(st, KEY + "model", base.model, state.touch)
             _choice("GPU", "gpu", catalog.gpu_names(), lambda name: catalog.gpu(name).title)
         else:
             st.caption(
@@ -142,5 +142,11 @@ def notices(picture: Picture) -> None:
         st.warning(f"{picture.rejections}. A longer max_model_len stands under More settings.")
     if picture.ending:
         st.warning(f"This run did not finish. {picture.ending}")
-    if picture.sure:
-        st.caption(f"Simulated; {'; '.join(picture.sure)}.")
+    sureness(picture.sure)
+
+
+def sureness(notes: Iterable[str]) -> None:
+    """How sure the milliseconds above are; each note of sim.provenance once."""
+    told = list(dict.fromkeys(notes))
+    if told:
+        st.caption(f"Simulated; {'; '.join(told)}.")

@@ -4,6 +4,7 @@ one."""
 from dataclasses import dataclass
 from typing import Any
 
+from sim.model_config import DescribedModel
 from sim.scenario import Scenario, parse_scenario
 
 DEFAULT_ITL_LIMIT_S = 0.05
@@ -17,7 +18,7 @@ class Settings:
     file; both are None where they do not apply.
     """
 
-    model: str | None
+    model: str | DescribedModel | None
     gpu: str | None
     chunking: bool
     max_num_seqs: int | None
@@ -69,7 +70,7 @@ def apply(scenario: Scenario, settings: Settings, budget: int, cap: int) -> Scen
     value."""
     data: dict[str, Any] = scenario.model_dump(mode="json")
     replica = data["replicas"][0]
-    replica["model"], replica["gpu"] = settings.model, settings.gpu
+    replica |= {"model": written(settings.model), "gpu": settings.gpu}
     replica["policy"] |= {
         "max_num_batched_tokens": budget,
         "long_prefill_token_threshold": cap,
@@ -88,6 +89,11 @@ def apply(scenario: Scenario, settings: Settings, budget: int, cap: int) -> Scen
             spec["arrivals"]["rate_per_s"] = settings.rate_per_s
             break
     return parse_scenario(data)
+
+
+def written(model: str | DescribedModel | None) -> Any:
+    """A model as it stands in a scenario file."""
+    return model.model_dump(mode="json") if isinstance(model, DescribedModel) else model
 
 
 def with_file(
