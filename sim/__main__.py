@@ -4,22 +4,27 @@ Exit 0 on success; 1 where a check finds a difference; 2 with one sentence on st
 """
 
 import json
+import os
 import sys
 from collections import Counter
 from pathlib import Path
 
-import click
+INTERRUPTED = 130
+try:  # numba and its kernels take a moment to load, and Ctrl-C may come in it
+    import click
 
-from sim import bench, latency_table, replay
-from sim.commands import Refused, cancel_on_interrupt
-from sim.export import write_trace
-from sim.perfetto import write_perfetto
-from sim.report import summary_table, workload_table
-from sim.run import Result, simulate
-from sim.scenario import Scenario, ScenarioError, load_scenario
-from sim.sweep_command import sweep_command
-from sim.traces import FORMATS, Imported, read_trace
-from sim.workload import describe
+    from sim import bench, latency_table, replay
+    from sim.commands import Refused, cancel_on_interrupt
+    from sim.export import write_trace
+    from sim.perfetto import write_perfetto
+    from sim.report import summary_table, workload_table
+    from sim.run import Result, simulate
+    from sim.scenario import Scenario, ScenarioError, load_scenario
+    from sim.sweep_command import sweep_command
+    from sim.traces import FORMATS, Imported, read_trace
+    from sim.workload import describe
+except KeyboardInterrupt:
+    raise SystemExit(INTERRUPTED) from None
 
 __all__ = ["main", "sim"]
 
@@ -60,6 +65,10 @@ def run_command(
     if scenario is None:
         raise Refused("SCENARIO is missing: a .json or .toml file; examples/ holds some")
     wanted = load_scenario(scenario)
+    if trace is not None:
+        check_folder("--trace", trace)
+    if perfetto is not None:
+        check_file("--perfetto", perfetto)
     if seed is not None:
         wanted = wanted.model_copy(update={"seed": seed})
     try:
@@ -73,7 +82,7 @@ def run_command(
     for note in result.notes:
         click.echo(f"note: {note}", err=True)
     if trace is not None:
-        write_tables(trace, result)
+        write_tables(trace, result, scenario.parent)
     if perfetto is not None:
         write_chrome_trace(perfetto, result)
     if result.all_rejected:
@@ -81,11 +90,34 @@ def run_command(
         raise Refused(f"{scenario}: every request was rejected ({counts})")
 
 
-def write_tables(folder: Path, result: Result) -> None:
+def check_folder(option: str, folder: Path) -> None:
+    """Refuse before a long run what nothing can be written into afterwards."""
+    above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not above.is_dir():
+        raise Refused(f"{option} {folder}: {above} is a file, not a folder")
+    if not os.access(above, os.W_OK):
+        raise Refused(f"{option} {folder}: {above} may not be written to")
+
+
+def check_file(option: str, path: Path) -> None:
+    """The same for a file, whose folder must be there."""
+    if path.is_dir():
+        raise Refused(f"{option} {path}: is a folder, not a file")
+    if not path.parent.is_dir():
+        raise Refused(f"{option} {path}: no such file or directory")
+    check_folder(option, path.parent)
+
+
+def write_tables(folder: Path, result: Result, base_folder: Path) -> None:
     workload = result.workload
     try:
         paths = write_trace(
-            folder, result.trace, result.resolved, workload.label, workload.class_names
+            folder,
+            result.trace,
+            result.resolved,
+            workload.label,
+            workload.class_names,
+            base_folder,
         )
     except OSError as error:
         raise Refused(f"--trace {folder}: {(error.strerror or str(error)).lower()}") from None
@@ -235,7 +267,7 @@ def main(arguments: list[str] | None = None) -> int:
         status = sim.main(args=arguments, prog_name="python -m sim", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except click.Abort:
-        return 130
+        return INTERRUPTED
     except click.ClickException as error:
         click.echo(f"error: {error.format_message()}", err=True)
         return 2

@@ -227,15 +227,15 @@ def start_seconds() -> tuple[float, float]:
 
 
 COLUMNS: tuple[tuple[str, int, Callable[[dict[str, Any]], str]], ...] = (
-    ("workload", 9, lambda row: row["workload"]),
-    ("policy", 14, lambda row: row["policy"]),
+    ("workload", 10, lambda row: row["workload"]),
+    ("policy", 15, lambda row: row["policy"]),
     ("caching", 9, lambda row: "on" if row["prefix_caching"] else "off"),
     ("threads", 9, lambda row: str(row["threads"])),
-    ("requests", 11, lambda row: f"{row['requests']:,}"),
-    ("steps", 9, lambda row: f"{row['steps']:,}"),
-    ("preempted", 11, lambda row: f"{row['preemptions']:,}"),
+    ("requests", 12, lambda row: f"{row['requests']:,}"),
+    ("steps", 13, lambda row: f"{row['steps']:,}"),
+    ("preempted", 13, lambda row: f"{row['preemptions']:,}"),
     ("seconds", 9, lambda row: f"{row['seconds']:.4f}"),
-    ("steps/s", 11, lambda row: f"{row['steps_per_s']:,.0f}"),
+    ("steps/s", 13, lambda row: f"{row['steps_per_s']:,.0f}"),
     ("M tokens/s", 12, lambda row: f"{row['request_tokens_per_s'] / 1e6:.1f}"),
     ("MiB", 8, lambda row: f"{row['peak_mib']:,.0f}"),
 )

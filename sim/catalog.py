@@ -5,8 +5,6 @@ and -Instruct; an unknown name is a ValueError that lists the nearest three. Uni
 """
 
 import difflib
-import json
-import math
 import tomllib
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -14,25 +12,20 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from sim.latency import ALLREDUCE_POINTS
-
 __all__ = [
     "WEIGHT_BYTES",
-    "Efficiency",
     "Gpu",
     "Link",
     "Model",
-    "all_reduce",
-    "efficiency",
     "gpu",
     "gpu_names",
     "link",
     "link_names",
     "match",
     "model",
-    "model_from_config",
     "model_names",
     "precision",
+    "table",
 ]
 
 DATA = Path(__file__).parent / "data"
@@ -137,30 +130,6 @@ class Model:
         return 2 * self.num_layers * self.kv_heads_per_gpu(tp) * self.head_dim * element_bytes
 
 
-@dataclass(frozen=True)
-class Efficiency:
-    """What the kernels of one GPU get at one precision; sim/latency.py says what each constant
-    does.
-
-    `kind`: "calibrated" on step times of this GPU, or "spec sheet": other GPUs' constants on this
-    one's peaks. Errors are shares of the measured time: on the rows of the fit, or, for a spec
-    sheet, of each calibrated GPU predicted from all others.
-    """
-
-    gpu: str
-    precision: str
-    kind: str
-    constants: dict[str, float]
-    num_rows: int
-    max_tokens: int  # how far the rows of the fit go: tokens of a step,
-    max_batch: int  # decodes of a step,
-    max_context: int  # tokens that a request attends to
-    mean_error: float
-    p90_error: float
-    left_out_error: float | None
-    source: str
-
-
 # --- names ----------------------------------------------------------------------------------------
 
 
@@ -240,68 +209,6 @@ def model(name: str) -> Model:
     return Model(name=key, **shape)
 
 
-# The field of a Hugging Face config.json that holds each number of a model.
-CONFIG_KEYS = {
-    "num_layers": "num_hidden_layers",
-    "hidden_size": "hidden_size",
-    "num_heads": "num_attention_heads",
-    "intermediate_size": "intermediate_size",
-    "vocab_size": "vocab_size",
-    "max_model_len": "max_position_embeddings",
-}
-DENSE = {"llama": False, "mistral": False, "qwen2": True, "qwen3": False}  # QKV biases by default
-
-
-def model_from_config(text: str, name: str = "pasted config.json") -> Model:
-    """A dense decoder from the text of its config.json (`transformers` keys). ValueError in words
-    for anything else: no JSON, a key missing or not a positive whole number, experts, another
-    family."""
-    try:
-        config = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise ValueError(f"config.json: no JSON (line {error.lineno}: {error.msg})") from None
-    if not isinstance(config, dict):
-        raise ValueError(f"config.json: must be an object, found {type(config).__name__}")
-    family = config.get("model_type")
-    experts = [key for key in config if "expert" in key]
-    if experts:
-        raise ValueError(f"config.json: {experts[0]} says mixture of experts; only dense decoders")
-    if family not in DENSE:
-        known = ", ".join(DENSE)
-        raise ValueError(f"config.json: model_type is {family!r}; read so far: {known}")
-    numbers_ = {field: positive(config, key) for field, key in CONFIG_KEYS.items()}
-    heads = numbers_["num_heads"]
-    if "head_dim" in config and config["head_dim"] is not None:
-        head_dim = positive(config, "head_dim")
-    else:
-        head_dim = numbers_["hidden_size"] // heads
-    kv_heads = heads
-    if config.get("num_key_value_heads") is not None:
-        kv_heads = positive(config, "num_key_value_heads")
-    if heads % kv_heads:
-        raise ValueError(
-            f"config.json: {heads} attention heads cannot share {kv_heads} KV heads evenly"
-        )
-    return Model(
-        name=name,
-        num_kv_heads=kv_heads,
-        head_dim=head_dim,
-        tied_embeddings=bool(config.get("tie_word_embeddings", False)),
-        qkv_bias=bool(config.get("attention_bias", DENSE[family])),
-        qk_norm=family == "qwen3",
-        source="a config.json pasted by the reader",
-        **numbers_,
-    )
-
-
-def positive(config: dict[str, Any], key: str) -> int:
-    """A positive whole number of a config.json, at most ten million."""
-    value = config.get(key)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 < value <= 10_000_000:
-        raise ValueError(f"config.json: {key} must be a positive whole number, found {value!r}")
-    return value
-
-
 @cache
 def link(name: str) -> Link:
     """The link of that name; ValueError if there is none."""
@@ -309,45 +216,6 @@ def link(name: str) -> Link:
     key = match(name, entries, "link")
     values, sources = numbers(entries[key])
     return Link(key, values["bandwidth"], values["peak_bandwidth"], values["latency_s"], sources)
-
-
-@cache
-def efficiency(gpu_name: str, precision_name: str) -> Efficiency:
-    """What kernels get on this GPU (canonical name) at this precision; the mean of all calibrated
-    GPUs where nobody measured it."""
-    entries = table("efficiency")
-    computed_in = COMPUTED_IN[precision_name]
-    calibrated = computed_in in entries.get(gpu_name, ())
-    entry = dict(entries[gpu_name if calibrated else "default"][computed_in])
-    about = {
-        "num_rows": entry.pop("num_rows"),
-        **{name: entry.pop(name) for name in ("max_tokens", "max_batch", "max_context")},
-        "mean_error": entry.pop("mean_error"),
-        "p90_error": entry.pop("p90_error"),
-        "left_out_error": entry.pop("left_out_error", None),
-        "source": entry.pop("source"),
-    }
-    kind = "calibrated" if calibrated and computed_in == precision_name else "spec sheet"
-    return Efficiency(gpu_name, precision_name, kind, entry, **about)
-
-
-@cache
-def all_reduce(gpu_name: str, tp: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
-    """Log bytes and log seconds of all-reduces between `tp` GPUs (canonical name), ascending.
-
-    Measured calls of the largest group measured up to `tp`; without any, the latency of the GPU's
-    link and 2 (tp - 1) / tp times the bytes over its bandwidth.
-    """
-    measured = table("allreduce").get(gpu_name, {})
-    groups = [int(size) for size in measured if int(size) <= tp]
-    if groups:
-        entry = measured[str(max(groups))]
-        sizes, seconds = entry["bytes"], entry["seconds"]
-    else:
-        wire = link(gpu(gpu_name).gpu_link)
-        sizes = [float(4**k) for k in range(4, 4 + ALLREDUCE_POINTS)]
-        seconds = [wire.latency_s + 2 * (tp - 1) / tp * size / wire.bandwidth for size in sizes]
-    return tuple(map(math.log, sizes)), tuple(map(math.log, seconds))
 
 
 def names(file: str) -> Iterable[str]:

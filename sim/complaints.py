@@ -117,6 +117,10 @@ def sentence(error: Any, data: Any, model: type[BaseModel]) -> str:
         return f"{where}: found {shown(found)}; must not be empty"
     if kind == "too_long":
         return f"{where}: found {shown(found)}; at most {context['max_length']} are allowed"
+    if kind == "number_as_text":
+        where = path_of(real_location(data, (*error["loc"], context["key"]))[0])
+        wanted = "a whole number" if context["whole"] else "a number"
+        return f"{where}: found {shown(context['found'])}; must be {wanted}"
     if kind == "value_error":
         return f"{where}: {context['error']}"
     return f"{where}: found {shown(found)}; {error['msg'][0].lower()}{error['msg'][1:]}"

@@ -4,6 +4,7 @@ Units stand in the header names: _s seconds, everything else counts or tokens.
 """
 
 import csv
+import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -13,8 +14,9 @@ import numpy as np
 
 from sim import metrics, reasons
 from sim.knobs import Sglang, TensorRtLlm, VllmV0, VllmV1
+from sim.knobs.engine import EngineKnobs
 from sim.latency import ROOFLINE, TERMS, terms
-from sim.scenario import Resolved, free_fraction
+from sim.scenario import Replica, Resolved, Scenario, free_fraction
 from sim.trace import Trace
 
 __all__ = [
@@ -191,8 +193,12 @@ def write_trace(
     resolved: Resolved,
     label: Callable[[int], str],
     class_names: Sequence[str],
+    base_folder: Path | None = None,
 ) -> tuple[Path, Path, Path]:
-    """steps.csv, requests.csv and scenario.json in `folder`, which is made. Returns their paths."""
+    """steps.csv, requests.csv and scenario.json in `folder`, which is made. Returns their paths.
+
+    `base_folder`: where the scenario's file lies; the copy names it from where the copy lies.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "steps.csv", folder / "requests.csv", folder / "scenario.json"
     with paths[0].open("w", encoding="utf-8", newline="") as stream:
@@ -200,79 +206,93 @@ def write_trace(
     with paths[1].open("w", encoding="utf-8", newline="") as stream:
         rows = request_rows(trace, resolved, label, class_names)
         write_csv(stream, REQUEST_COLUMNS, rows)
-    paths[2].write_text(resolved.scenario.to_json(), encoding="utf-8")
+    scenario = moved(resolved.scenario, base_folder, folder) if base_folder else resolved.scenario
+    paths[2].write_text(scenario.to_json(), encoding="utf-8")
     return paths
+
+
+def moved(scenario: Scenario, old: Path, new: Path) -> Scenario:
+    """A scenario file of the folder `old` as it must stand in `new`: its trace by another path."""
+    if scenario.workload.file is None:
+        return scenario
+    file = os.path.relpath((old / scenario.workload.file).resolve(), new.resolve())
+    workload = scenario.workload.model_copy(update={"file": Path(file).as_posix()})
+    return scenario.model_copy(update={"workload": workload})
+
+
+# --- flags ----------------------------------------------------------------------------------------
 
 
 def vllm_serve_flags(resolved: Resolved) -> str:
     """The command that starts this server, derived values written out but for the KV pool, which
     the server measures itself. ValueError where the scenario names no model, or not vLLM."""
-    replica = resolved.replicas[0]
-    if replica.model is None:
-        raise ValueError("the scenario names no model, so there is nothing to serve")
-    if not isinstance(replica.knobs, VllmV0 | VllmV1):
-        raise ValueError(f"vllm serve does not start a server of {replica.knobs.engine}")
-    asked = replica.replica
-    blocks = None if "num_gpu_blocks" in replica.derived else replica.num_gpu_blocks
+    replica, knobs = served(resolved, (VllmV0, VllmV1), "num_gpu_blocks", "vllm serve")
     flags = [
-        f"--tensor-parallel-size {asked.tp}",
-        f"--gpu-memory-utilization {asked.gpu_memory_utilization:g}",
-        *replica.knobs.model_copy(update={"num_gpu_blocks": blocks}).serve_flags(),
+        f"--tensor-parallel-size {replica.tp}",
+        f"--gpu-memory-utilization {replica.gpu_memory_utilization:g}",
+        *knobs.serve_flags(),
     ]
-    if asked.kv_cache_dtype != "auto":
-        flags.append(f"--kv-cache-dtype {asked.kv_cache_dtype}")
-    if replica.precision == "fp8":
-        flags.append("--quantization fp8")
-    name = shlex.quote(asked.model or replica.model.name)
-    return " \\\n    ".join([f"{replica.knobs.server} {name}", *flags])
+    if replica.kv_cache_dtype != "auto":
+        flags.append(f"--kv-cache-dtype {replica.kv_cache_dtype}")
+    return command(resolved, [*flags, *quantization(resolved)])
 
 
 def trtllm_serve_files(resolved: Resolved) -> tuple[str, str]:
     """(the command that starts this server, the content of its extra_llm_api_options.yaml); the
     server measures the KV pool itself where it was left open. ValueError where the scenario names
     no model, or not TensorRT-LLM."""
-    replica = resolved.replicas[0]
-    if replica.model is None:
-        raise ValueError("the scenario names no model, so there is nothing to serve")
-    if not isinstance(replica.knobs, TensorRtLlm):
-        raise ValueError(f"trtllm-serve does not start a server of {replica.knobs.engine}")
-    asked = replica.replica
-    knobs = replica.knobs
-    if "num_blocks" in replica.derived:
-        knobs = knobs.model_copy(update={"num_blocks": None})
+    replica, knobs = served(resolved, (TensorRtLlm,), "num_blocks", "trtllm-serve")
+    assert isinstance(knobs, TensorRtLlm)
     flags = [
-        f"--tp_size {asked.tp}",
+        f"--tp_size {replica.tp}",
         *knobs.serve_flags(),
         "--extra_llm_api_options extra_llm_api_options.yaml",
     ]
-    options = knobs.serve_yaml(free_gpu_memory_fraction=free_fraction(asked) or 1.0)
-    if asked.kv_cache_dtype != "auto":
-        options += f"  dtype: {asked.kv_cache_dtype}\n"
-    name = shlex.quote(asked.model or replica.model.name)
-    return " \\\n    ".join([f"{knobs.server} {name}", *flags]), options
+    options = knobs.serve_yaml(free_gpu_memory_fraction=free_fraction(replica) or 1.0)
+    if replica.kv_cache_dtype != "auto":
+        options += f"  dtype: {replica.kv_cache_dtype}\n"
+    return command(resolved, flags), options
 
 
 def sglang_server_flags(resolved: Resolved) -> str:
     """The command that starts this server, with the overlap schedule off as in the rule simulated.
     ValueError where the scenario names no model, or not SGLang."""
-    replica = resolved.replicas[0]
-    if replica.model is None:
-        raise ValueError("the scenario names no model, so there is nothing to serve")
-    if not isinstance(replica.knobs, Sglang):
-        raise ValueError(f"sglang does not start a server of {replica.knobs.engine}")
-    asked = replica.replica
-    knobs = replica.knobs
-    if "max_total_tokens" in replica.derived:
-        knobs = knobs.model_copy(update={"max_total_tokens": None})
+    replica, knobs = served(resolved, (Sglang,), "max_total_tokens", "sglang")
     flags = [
-        f"--tp-size {asked.tp}",
-        f"--mem-fraction-static {asked.gpu_memory_utilization:g}",
+        f"--tp-size {replica.tp}",
+        f"--mem-fraction-static {replica.gpu_memory_utilization:g}",
         *knobs.serve_flags(),
         "--disable-overlap-schedule",
     ]
-    if asked.kv_cache_dtype != "auto":
+    if replica.kv_cache_dtype != "auto":
         flags.append("--kv-cache-dtype fp8_e4m3")
-    if replica.precision == "fp8":
-        flags.append("--quantization fp8")
-    name = shlex.quote(asked.model or replica.model.name)
-    return " \\\n    ".join([f"{knobs.server} {name}", *flags])
+    return command(resolved, [*flags, *quantization(resolved)])
+
+
+def served(
+    resolved: Resolved, kinds: tuple[type[EngineKnobs], ...], pool: str, server: str
+) -> tuple[Replica, EngineKnobs]:
+    """The replica and its knobs, without the KV pool (the knob `pool`) where that was derived.
+    ValueError without a model, or for an engine that `server` does not start."""
+    replica = resolved.replicas[0]
+    if replica.model is None:
+        raise ValueError("the scenario names no model, so there is nothing to serve")
+    if not isinstance(replica.knobs, kinds):
+        raise ValueError(f"{server} does not start a server of {replica.knobs.engine}")
+    knobs: EngineKnobs = replica.knobs
+    if pool in replica.derived:
+        knobs = knobs.model_copy(update={pool: None})
+    return replica.replica, knobs
+
+
+def command(resolved: Resolved, flags: Sequence[str]) -> str:
+    """The server's command with its model and flags, a flag a line."""
+    replica = resolved.replicas[0]
+    assert replica.model is not None
+    asked = replica.replica.model
+    name = shlex.quote(asked if isinstance(asked, str) else replica.model.name)
+    return " \\\n    ".join([f"{replica.knobs.server} {name}", *flags])
+
+
+def quantization(resolved: Resolved) -> list[str]:
+    return ["--quantization fp8"] if resolved.replicas[0].precision == "fp8" else []

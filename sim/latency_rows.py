@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim import catalog
+from sim.efficiency import all_reduce, efficiency
 from sim.latency import unit_row
 
 __all__ = [
@@ -88,14 +89,14 @@ def hardware_row(
     row.attention_peak_flops = gpu.peak_flops["bf16"]
     row.bandwidth = gpu.bandwidth
     if tp > 1:
-        row.allreduce_log_bytes, row.allreduce_log_s = catalog.all_reduce(gpu.name, tp)
+        row.allreduce_log_bytes, row.allreduce_log_s = all_reduce(gpu.name, tp)
     return row
 
 
 def set_efficiency(
     row: Any, constants: Mapping[str, float], activation_bytes: float, num_layers: int
 ) -> None:
-    """Fill in what kernels get: the constants of catalog.Efficiency, by name."""
+    """Fill in what kernels get: the constants of Efficiency, by name."""
     for name in DIRECT:
         row[name] = constants[name]
     row.activation_bytes_per_token = constants["activation_passes"] * activation_bytes
@@ -107,7 +108,7 @@ def roofline(
 ) -> Any:
     """The roofline row of `model` on `tp` GPUs. ValueError where the GPU lacks the precision."""
     row = hardware_row(model, gpu, precision, tp, kv_cache_dtype)
-    known = catalog.efficiency(gpu.name, precision)
+    known = efficiency(gpu.name, precision)
     set_efficiency(row, known.constants, activation_bytes(model, tp), model.num_layers)
     row.host_s = gpu.host_s
     return row

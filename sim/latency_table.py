@@ -37,6 +37,11 @@ def predict_ms(row: Row) -> float:
     tp = whole(row, "tp")
     if tp < 1:
         raise ValueError(f"tp is {tp}; must be at least 1")
+    if model.num_heads % tp:
+        raise ValueError(
+            f"tp is {tp}; the {model.num_heads} attention heads of {model.name} cannot be divided "
+            "by it"
+        )
     latency = latency_rows.roofline(model, gpu, precision, tp, precision)
     latency.host_s = 0.0
     return 1e3 * float(step_seconds(latency, step_of(row)))
@@ -111,6 +116,7 @@ def predict_table(source: TextIO, target: TextIO) -> tuple[list[str], list[dict[
     )
     writer.writeheader()
     reasons: dict[str, list[int]] = {}
+    odd: list[int] = []  # lines of decode rows whose tokens are not one a sequence
     compared = []
     for row in reader:
         try:
@@ -120,10 +126,17 @@ def predict_table(source: TextIO, target: TextIO) -> tuple[list[str], list[dict[
             writer.writerow({**row, "predicted_ms": ""})
             continue
         writer.writerow({**row, "predicted_ms": f"{predicted:.6g}"})
+        if row["phase"] == "decode" and whole(row, "tokens") != whole(row, "batch"):
+            odd.append(reader.line_num)
         given = measured_ms(row)
         if given is not None:
             compared.append({**row, "error": predicted / given - 1})
     notes = [f"{len(lines)} rows empty, from line {lines[0]}: {r}" for r, lines in reasons.items()]
+    if odd:
+        notes.append(
+            f"{len(odd)} decode rows, from line {odd[0]}, whose tokens are not their batch: a "
+            "decode has one token a sequence, so batch was taken"
+        )
     return notes, compared
 
 

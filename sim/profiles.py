@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from sim.complaints import ScenarioError, complaints
-from sim.workload_spec import Spec
+from sim.spec import Spec
 
 __all__ = [
     "FOLDER",

@@ -3,54 +3,79 @@
 import numpy as np
 
 from sim import catalog
+from sim.efficiency import Efficiency, efficiency
 from sim.profiles import Profile
-from sim.scenario import Resolved
+from sim.scenario import Resolved, ResolvedReplica
 from sim.trace import Trace
 
-__all__ = ["QUEUE_SHARE", "provenance"]
+__all__ = [
+    "ADDS_UP",
+    "QUEUE_SHARE",
+    "outside",
+    "provenance",
+    "queue_share",
+    "step_notes",
+    "step_times",
+]
 
+ADDS_UP = "where a small error of every step adds up: trust the direction more than the seconds"
 QUEUE_SHARE = 0.5  # of the mean TTFT: from here on an error of step times is amplified
 
 
 def provenance(trace: Trace, resolved: Resolved) -> tuple[str, ...]:
     """Sentences on the step times of a run; none for the linear toy, which claims nothing. Error
     bars are those of one step, see docs/metrics.md."""
+    notes = step_notes(trace, resolved)
+    queued = queue_share(trace)
+    if notes and queued > QUEUE_SHARE:
+        notes.append(f"{queued:.0%} of the mean TTFT is queueing, {ADDS_UP}")
+    return tuple(notes)
+
+
+def step_notes(trace: Trace, resolved: Resolved) -> list[str]:
+    """The class of a run's step times, their expected error, and what of the run goes beyond."""
     replica = resolved.replicas[0]
     if replica.profile is not None:
-        return measured(trace, replica.profile)
+        return [measured(replica.profile), *beyond(trace, replica)]
     if replica.expected_error is None or replica.gpu is None:
-        return ()
-    known = catalog.efficiency(replica.gpu.name, replica.precision)
-    share = f"{replica.expected_error:.1%}"
+        return []
+    return [step_times(replica.gpu, replica.precision), *beyond(trace, replica)]
+
+
+def step_times(gpu: catalog.Gpu, precision: str) -> str:
+    """The class of the step times of a GPU and the error to expect of one."""
+    known = efficiency(gpu.name, precision)
+    share = f"{known.left_out_error or known.mean_error:.1%}"
     if known.kind == "calibrated":
-        notes = [f"step times: calibrated for this GPU, expected error of a step {share}"]
-    else:
-        notes = [
-            f"step times: from the spec sheet of {replica.gpu.title} and other GPUs' constants, "
-            f"expected error of a step {share}"
-        ]
-    return (*notes, *beyond(trace, known), *amplified(trace))
+        return f"step times: calibrated for this GPU, expected error of a step {share}"
+    return (
+        f"step times: from the spec sheet of {gpu.title} and other GPUs' constants, "
+        f"expected error of a step {share}"
+    )
 
 
-def measured(trace: Trace, profile: Profile) -> tuple[str, ...]:
-    """The same for step times of a measured profile."""
+def measured(profile: Profile) -> str:
+    """The same of a measured profile."""
     where = "on another machine" if profile.imported else "here"
     threads = f", {profile.threads} threads" if profile.threads else ""
-    notes = (
+    return (
         f"step times: measured {where} ({profile.name}: {profile.model}, {profile.dtype}, "
         f"{profile.device}{threads}), expected error of a step {profile.mape:.1%} on held-out steps"
     )
-    return (notes, *beyond(trace, profile), *amplified(trace))
 
 
-def amplified(trace: Trace) -> list[str]:
-    """What queueing makes of an error."""
-    queued = queue_share(trace)
-    if queued <= QUEUE_SHARE:
-        return []
+def outside(known: Efficiency | Profile, tokens: int, decodes: int, context: int) -> list[str]:
+    """What lies outside the rows that the constants were fitted to: the most tokens and decodes of
+    a step, the longest context."""
+    reached = {
+        "tokens in a step": (tokens, known.max_tokens),
+        "decodes in a step": (decodes, known.max_batch),
+        "tokens of context": (context, known.max_context),
+    }
     return [
-        f"{queued:.0%} of the mean TTFT is queueing, where a small error of every "
-        "step adds up: trust the direction more than the seconds"
+        f"outside the calibrated range: {most:,} {what}, measured up to {limit:,}"
+        for what, (most, limit) in reached.items()
+        if most > limit
     ]
 
 
@@ -63,22 +88,17 @@ def queue_share(trace: Trace) -> float:
     return waited_s / first_token_s if first_token_s > 0 else 0.0
 
 
-def beyond(trace: Trace, known: catalog.Efficiency | Profile) -> list[str]:
-    """What of the run lies outside the steps that the constants were fitted to."""
+def beyond(trace: Trace, replica: ResolvedReplica) -> list[str]:
+    """What of a run lies outside the calibrated range."""
     steps = trace.steps
-    if not len(steps):
+    known: Efficiency | Profile | None = replica.profile
+    if known is None and replica.gpu is not None:
+        known = efficiency(replica.gpu.name, replica.precision)
+    if not len(steps) or known is None:
         return []
-    longest = int(trace.requests.num_computed.max(initial=0))
-    reached = {
-        "tokens in a step": (
-            int((steps.num_prefill_tokens + steps.num_decodes).max()),
-            known.max_tokens,
-        ),
-        "decodes in a step": (int(steps.num_decodes.max()), known.max_batch),
-        "tokens of context": (longest, known.max_context),
-    }
-    return [
-        f"outside the calibrated range: {most:,} {what}, measured up to {limit:,}"
-        for what, (most, limit) in reached.items()
-        if most > limit
-    ]
+    return outside(
+        known,
+        tokens=int((steps.num_prefill_tokens + steps.num_decodes).max()),
+        decodes=int(steps.num_decodes.max()),
+        context=int(trace.requests.num_computed.max(initial=0)),
+    )

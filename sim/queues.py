@@ -105,9 +105,10 @@ def sort_by_arrival(state: State, replica: int) -> None:
 
 
 @njit_inner
-def list_active(state: State, replica: int) -> int:
+def list_active(state: State, replica: int, most_waiting: int) -> int:
     """Fill `active` with the first max_num_seqs of running and waiting requests in order of
-    arrival; returns how many. Engines with one list for both (TensorRT-LLM) ask it.
+    arrival, but no more than the first `most_waiting` of those that wait; returns how many.
+    Engines with one list for both (TensorRT-LLM) ask it.
 
     `running` is put in that order; the waiting queue is in it already (TO_ARRIVAL_PLACE)."""
     counters, active = state.counters[replica], state.active[replica]
@@ -120,7 +121,8 @@ def list_active(state: State, replica: int) -> int:
             i += 1
         else:
             active[n] = waiting
-            waiting = state.requests[waiting].next_waiting
+            most_waiting -= 1
+            waiting = state.requests[waiting].next_waiting if most_waiting > 0 else -1
         n += 1
     return n
 

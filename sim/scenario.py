@@ -18,9 +18,11 @@ from pydantic import ValidationError
 
 from sim import catalog, latency, latency_rows, memory, profiles
 from sim.complaints import ScenarioError, complaints
+from sim.efficiency import efficiency
 from sim.fleet import Fleet
 from sim.fleet_spec import check_roles, fleet_of
 from sim.knobs import Hardware, Knobs, SettingsError, VllmV0
+from sim.model_config import model_of
 from sim.scenario_spec import Limits, Linear, Measured, Replica, Roofline, Scenario, Slo
 
 __all__ = [
@@ -131,7 +133,7 @@ def resolve(scenario: Scenario) -> Resolved:
 def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
     """Look up names, derive knobs, set the latency row."""
     profile = profile_of(replica, where)
-    model = named(catalog.model, replica.model, f"{where}.model")
+    model = named(model_of, replica.model, f"{where}.model")
     if profile is not None:
         model = measured_model(profile, model, where)
     gpu = named(catalog.gpu, replica.gpu, f"{where}.gpu")
@@ -167,7 +169,9 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
         knobs, derived, pool = replica.policy.fill(hardware)
     except SettingsError as error:
         place = where if error.field in Replica.model_fields else f"{where}.policy"
-        raise ScenarioError([f"{place}: {error}"], f"{place}.{error.field}") from None
+        field = replica.policy.called.get(error.field, error.field)
+        words = replica.policy.in_its_words(str(error))
+        raise ScenarioError([f"{place}: {words}"], f"{place}.{field}") from None
     row = knobs.row()
     if isinstance(knobs, VllmV0) and row.num_host_blocks > 0:
         if host_link is None:
@@ -229,7 +233,7 @@ def free_fraction(replica: Replica) -> float | None:
     return replica.free_gpu_memory_fraction or float(default)
 
 
-def named(look_up: Callable[[str], Any], name: str | None, field: str) -> Any:
+def named(look_up: Callable[[Any], Any], name: Any, field: str) -> Any:
     """An entry of the catalogue, None for no name."""
     if name is None:
         return None
@@ -265,21 +269,13 @@ def latency_row(
         )
     except ValueError as error:
         raise SettingsError("precision", str(error)) from None
-    known = catalog.efficiency(gpu.name, hardware.precision)
+    known = efficiency(gpu.name, hardware.precision)
     return row, known.left_out_error or known.mean_error
 
 
 def notes_of(replica: ResolvedReplica) -> list[str]:
-    """Derived values, and what vLLM would warn of."""
-    knobs, notes = replica.knobs, []
-    if replica.derived:
-        values = ", ".join(f"{name} = {getattr(knobs, name)}" for name in replica.derived)
-        notes.append(f"derived: {values}")
-    length = int(replica.row.max_model_len)
-    vllm = knobs.engine in ("vllm_v0", "vllm_v1")
-    if vllm and replica.model is not None and length > replica.model.max_model_len:
-        notes.append(
-            f"max_model_len {length} is more than the {replica.model.max_model_len} tokens that "
-            f"{replica.model.name} was made for; vLLM wants VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 for it"
-        )
-    return notes
+    """Derived values."""
+    if not replica.derived:
+        return []
+    values = ", ".join(f"{name} = {getattr(replica.knobs, name)}" for name in replica.derived)
+    return [f"derived: {values}"]

@@ -12,7 +12,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from sim.knobs import Knobs
-from sim.workload_spec import Seconds, Spec, WorkloadSpec
+from sim.model_config import ModelRef
+from sim.spec import Spec
+from sim.workload_spec import Seconds, WorkloadSpec
 
 __all__ = [
     "Disaggregation",
@@ -62,7 +64,7 @@ class Replica(Spec):
 
     count: Annotated[int, Field(ge=1, le=1024)] = 1
     role: Literal["both", "prefill", "decode"] = "both"
-    model: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    model: ModelRef | None = None  # a name of the catalogue, or {"name", "config"}
     gpu: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     precision: str = "bf16"
     tp: Literal[1, 2, 4, 8] = 1

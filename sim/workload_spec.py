@@ -8,14 +8,14 @@ These models only say what is wanted; `sim.workload.build_workload` draws the re
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SerializerFunctionWrapHandler,
     model_serializer,
     model_validator,
 )
+
+from sim.spec import Spec
 
 __all__ = [
     "AllAtOnce",
@@ -36,7 +36,6 @@ __all__ = [
     "MaxTokens",
     "Poisson",
     "SharedPrefix",
-    "Spec",
     "Uniform",
     "WorkloadSpec",
 ]
@@ -49,12 +48,6 @@ Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
 # A double counts microseconds up to here and far beyond; later, a clock would stand still.
 MAX_SECONDS = 1e9
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
-
-
-class Spec(BaseModel):
-    """A frozen model that refuses keys it does not know."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 # --- arrivals -------------------------------------------------------------------------------------

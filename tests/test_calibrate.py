@@ -9,6 +9,7 @@ import pytest
 
 from sim import calibrate, catalog, latency_rows
 from sim.calibrate import FITTED
+from sim.efficiency import efficiency
 from sim.latency import step_seconds
 from sim.latency_table import predict_ms, step_of
 
@@ -17,7 +18,7 @@ def test_every_efficiency_is_a_share_and_says_where_it_comes_from() -> None:
     shares = ("mfu", "attention_mfu", "mbu_weights", "mbu_kv")
     for gpu_name in catalog.gpu_names():
         for precision in catalog.gpu(gpu_name).peak_flops:
-            known = catalog.efficiency(gpu_name, precision)
+            known = efficiency(gpu_name, precision)
             assert known.constants.keys() == FITTED.keys()
             assert all(0.2 < known.constants[name] <= 1 for name in shares)
             assert known.source
@@ -25,7 +26,7 @@ def test_every_efficiency_is_a_share_and_says_where_it_comes_from() -> None:
 
 
 def test_what_nobody_measured_is_labelled() -> None:
-    kinds = {name: catalog.efficiency(name, "bf16").kind for name in ("h100_sxm", "mi300x", "l4")}
+    kinds = {name: efficiency(name, "bf16").kind for name in ("h100_sxm", "mi300x", "l4")}
     assert kinds == {"h100_sxm": "calibrated", "mi300x": "spec sheet", "l4": "spec sheet"}
 
 

@@ -228,3 +228,42 @@ def test_deadline_and_cancel_end_a_run() -> None:
     scenario = parse_scenario(data)
     assert simulate(scenario, deadline_s=0.0).summary["status"] == "bounded"
     assert simulate(scenario, cancelled=lambda: True).summary["status"] == "cancelled"
+
+
+def test_a_target_that_cannot_be_written_is_refused_before_the_run(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(command_line, "simulate", lambda *_, **__: pytest.fail("it ran"))
+    toy = EXAMPLES / "toy_16_requests.json"
+    for option, target, words in (
+        ("--trace", tmp_path / "file", "is a file, not a folder"),
+        ("--trace", tmp_path / "file" / "below", "is a file, not a folder"),
+        ("--perfetto", tmp_path / "nowhere" / "trace.json", "no such file or directory"),
+        ("--perfetto", tmp_path, "is a folder, not a file"),
+    ):
+        status, out, err = call("run", toy, option, target, capfd=capfd)
+        assert status == 2
+        assert words in err
+        assert out == ""
+
+
+def test_the_scenario_beside_a_trace_finds_its_file(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "asked" / "rows").mkdir(parents=True)
+    (tmp_path / "asked" / "rows" / "mine.csv").write_text(
+        "arrival_s,prompt_tokens,output_tokens\n0,100,5\n0.5,50,4\n"
+    )
+    scenario = {
+        "workload": {"file": "rows/mine.csv"},
+        "replicas": [{"latency": {"kind": "linear"}, "policy": {"engine": "vllm_v1"}}],
+    }
+    asked = tmp_path / "asked" / "scenario.json"
+    asked.write_text(json.dumps(scenario))
+    assert call("run", asked, "--trace", tmp_path / "out" / "deep", capfd=capfd)[0] == 0
+    copy = tmp_path / "out" / "deep" / "scenario.json"
+    assert json.loads(copy.read_text())["workload"]["file"] == "../../asked/rows/mine.csv"
+    first, again = (call("run", path, "--summary", "json", capfd=capfd) for path in (asked, copy))
+    assert first[0] == again[0] == 0
+    assert first[1] == again[1]

@@ -9,6 +9,7 @@ import pytest
 
 from sim import catalog
 from sim.breakdown import breakdown
+from sim.efficiency import efficiency
 from sim.latency import (
     ROOFS,
     TERMS,
@@ -231,6 +232,18 @@ def test_latency_table() -> None:
     assert [line.split(":")[0] for line in errors_by_group(compared)] == ["h100_sxm bf16"]
 
 
+def test_odd_rows_of_a_latency_table_are_noted() -> None:
+    head = "gpu,model,precision,tp,phase,tokens,batch,context\n"
+    rows = "h100,Llama-3.1-8B,bf16,3,decode,8,8,1024\nh100,Llama-3.1-8B,bf16,1,decode,64,8,1024\n"
+    target = io.StringIO()
+    notes, _ = predict_table(io.StringIO(head + rows), target)
+    assert "32 attention heads of Llama-3.1-8B cannot be divided by it" in notes[0]
+    assert "1 decode rows, from line 3, whose tokens are not their batch" in notes[1]
+    cells = [line.rsplit(",", 1)[1] for line in target.getvalue().splitlines()[1:]]
+    assert cells[0] == ""
+    assert float(cells[1]) > 1
+
+
 def test_latency_table_without_its_columns() -> None:
     with pytest.raises(ValueError, match="columns missing: model, precision"):
         predict_table(io.StringIO("gpu\nh100\n"), io.StringIO())
@@ -296,4 +309,4 @@ def test_int4_weights_are_read_faster_and_computed_in_bf16() -> None:
     assert step_seconds(int4, prefill(8000)) == pytest.approx(
         step_seconds(bf16, prefill(8000)), rel=0.03
     )
-    assert catalog.efficiency("rtx_4090", "int4").kind == "spec sheet"
+    assert efficiency("rtx_4090", "int4").kind == "spec sheet"

@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import catalog, metrics, reasons
+from sim import metrics, reasons
+from sim.efficiency import efficiency
 from sim.requests import empty_requests
 from sim.run import Result, simulate
 from sim.scenario import parse_scenario
@@ -173,6 +174,6 @@ def test_utilisation_of_a_real_server_stays_below_one() -> None:
     )
     assert 0.05 < result.summary["compute_utilisation"] < 1
     assert 0.3 < result.summary["bandwidth_utilisation"] < 1
-    known = catalog.efficiency("h100_sxm", "bf16")
+    known = efficiency("h100_sxm", "bf16")
     assert result.summary["expected_error"] == known.left_out_error
     assert result.summary["goodput_rps"] is None

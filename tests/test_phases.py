@@ -6,6 +6,7 @@ import pytest
 
 from sim import catalog, latency_rows
 from sim.latency import unit_row
+from sim.model_config import model_from_config
 from sim.phases import decode_step, knee_tokens, mixed_step, operating_point, prefill_step
 
 
@@ -59,7 +60,7 @@ CONFIG = {
 
 
 def test_a_pasted_config_is_the_catalogues_model() -> None:
-    pasted = catalog.model_from_config(json.dumps(CONFIG))
+    pasted = model_from_config(json.dumps(CONFIG))
     assert pasted.parameters == catalog.model("Qwen2.5-7B").parameters
     assert pasted.head_dim == 128
 
@@ -67,20 +68,20 @@ def test_a_pasted_config_is_the_catalogues_model() -> None:
 @pytest.mark.parametrize(
     ("edit", "words"),
     [
-        ({"model_type": "gpt2"}, "model_type is 'gpt2'; read so far: llama"),
+        ({"model_type": "gpt2"}, "model_type: found 'gpt2'; allowed: 'llama'"),
         ({"num_local_experts": 8}, "mixture of experts"),
-        ({"hidden_size": "big"}, "hidden_size must be a positive whole number, found 'big'"),
-        ({"hidden_size": -1}, "hidden_size must be"),
-        ({"num_hidden_layers": 10**9}, "num_hidden_layers must be"),
+        ({"hidden_size": "big"}, "hidden_size: found 'big'; must be a whole number"),
+        ({"hidden_size": -1}, "hidden_size: found -1; must be at least 1"),
+        ({"num_hidden_layers": 10**9}, "num_hidden_layers: found 1000000000; must be at most"),
         ({"num_key_value_heads": 5}, "28 attention heads cannot share 5 KV heads"),
     ],
 )
 def test_a_config_that_is_no_dense_decoder(edit: dict[str, object], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        catalog.model_from_config(json.dumps(CONFIG | edit))
+        model_from_config(json.dumps(CONFIG | edit))
 
 
 @pytest.mark.parametrize(("text", "words"), [("{", "no JSON"), ("[1]", "must be an object")])
 def test_a_config_that_is_no_object(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        catalog.model_from_config(text)
+        model_from_config(text)

@@ -13,6 +13,11 @@ from sim.knobs import VllmV1
 from sim.scenario import ScenarioError, load_scenario, parse_scenario, resolve
 from sim.scenario_spec import Scenario
 
+CONFIG: dict[str, Any] = {
+    "model_type": "qwen2", "num_hidden_layers": 28, "hidden_size": 3584,
+    "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944,
+    "vocab_size": 152064, "max_position_embeddings": 32768, "torch_dtype": "bfloat16",
+}  # fmt: skip
 EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.json"))
 
 DOCUMENTED: dict[str, Any] = {
@@ -138,6 +143,47 @@ def test_watermark_in_blocks() -> None:
     assert resolved.policy[0].priority == 1
 
 
+def test_a_model_may_be_a_config_json() -> None:
+    """The same run as under the catalogue's name for it, and a file that reads back the same."""
+    named = scenario()
+    described = scenario(replica(model={"name": "mine", "config": CONFIG}))
+    assert parse_scenario(json.loads(described.to_json())) == described
+    assert "torch_dtype" not in described.to_json()
+    one, other = (resolve(found) for found in (named, described))
+    assert other.replicas[0].model.name == "mine"
+    for field in ("latency", "policy"):
+        assert (getattr(one, field) == getattr(other, field)).all()
+
+
+@pytest.mark.parametrize("engine", ["vllm_v0", "vllm_v1", "sglang"])
+def test_a_length_above_the_models_is_refused_as_the_engine_does(engine: str) -> None:
+    knob = "context_length" if engine == "sglang" else "max_model_len"
+    data = copy.deepcopy(DOCUMENTED)
+    data["replicas"][0]["policy"] = {"engine": engine, knob: 40_000}
+    with pytest.raises(ScenarioError, match=rf"{knob} \(40000\) is more than the 32768 tokens"):
+        resolve(parse_scenario(data))
+    toy = {"model": None, "gpu": None, "host_link": None, "latency": {"kind": "linear"}}
+    data["replicas"][0] |= toy
+    assert resolve(parse_scenario(data)).policy[0].max_model_len >= 40_000 - 2
+
+
+@pytest.mark.parametrize(
+    ("policy", "words"),
+    [
+        ({"engine": "static", "max_batch_size": 65_000}, r"max_batch_size \(65000\) x tokens of"),
+        ({"engine": "tensorrt_llm", "max_num_tokens": 10**7}, "smaller max_num_tokens or max_bat"),
+        ({"engine": "sglang", "max_running_requests": 65_000}, r"max_running_requests .* context_"),
+        ({"engine": "sarathi", "chunk_size": 10**7}, "smaller chunk_size or max_num_seqs"),
+    ],
+)
+def test_a_message_names_the_engines_own_knobs(policy: dict[str, Any], words: str) -> None:
+    data = copy.deepcopy(DOCUMENTED)
+    data["replicas"][0]["policy"] = policy
+    with pytest.raises(ScenarioError, match=words) as refused:
+        resolve(parse_scenario(data))
+    assert "max_num_batched_tokens" not in str(refused.value)
+
+
 def test_linear_toy_needs_neither_model_nor_gpu() -> None:
     def edit(data: dict[str, Any]) -> None:
         data["replicas"][0].update(model=None, gpu=None, host_link=None)
@@ -160,7 +206,13 @@ def test_linear_toy_needs_neither_model_nor_gpu() -> None:
         (policy(policy="lifo"), "found 'lifo'; allowed: 'fcfs' or 'priority'"),
         (policy(max_num_seqs=0), "max_num_seqs: found 0; must be at least 1"),
         (policy(max_model_len="long"), "max_model_len: found 'long'; must be a whole number"),
-        (policy(max_model_len=10**6), "set max_model_len to at most"),
+        (policy(max_model_len=10**6), "unless VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 is set; set max_mod"),
+        (policy(max_num_seqs="64"), r"policy.max_num_seqs: found '64'; must be a whole number"),
+        (policy(watermark="0.1"), r"policy.watermark: found '0.1'; must be a number"),
+        (policy(max_num_seqs=True), "policy.max_num_seqs: found true; must be a whole number"),
+        (replica(model={"name": "x"}), "model.config is missing"),
+        (replica(model={"config": CONFIG | {"vocab_size": "9"}}), "config.vocab_size: found '9'"),
+        (replica(model={"config": CONFIG | {"num_experts": 8}}), "mixture of experts"),
         (policy(max_num_partial_prefills=2), "max_num_partial_prefills: this key is not known"),
         (replica(model="Llama-3.1-70B"), "weights take 141.1 GB .*larger tp, precision fp8"),
         (replica(gpu="h1000"), "unknown GPU 'h1000'; the nearest known: h100_sxm"),
@@ -171,8 +223,13 @@ def test_linear_toy_needs_neither_model_nor_gpu() -> None:
         (replica(host_link="carrier pigeon"), "host_link: unknown link"),
         (replica(model=None), r"replicas\[0\].model is missing: a roofline needs it"),
         (replica(latency={"kind": "crystal"}), "latency.kind: found 'crystal'; allowed: 'roof"),
-        (replica(count=2), "one replica with count 1 can be simulated so far"),
-        (replica(role="prefill"), "only a replica of role 'both'"),
+        (replica(count=1025), "count: found 1025; must be at most 1024"),
+        (replica(role="prefill"), "disaggregation: missing: replicas of role prefill hand"),
+        (
+            lambda data: data.update(disaggregation={}),
+            "at least one replica of role 'prefill' and one of role 'decode' are wanted; "
+            "on one GPU there is nothing to split",
+        ),
         (lambda data: data.update(replicas=[]), "replicas: found a list of 0; must not be empty"),
         (lambda data: data.update(version=2), "found version 2; this program reads version 1"),
         (lambda data: data.pop("workload"), "workload is missing"),

@@ -1,7 +1,5 @@
 """The board: dials, sentence, timeline, inspector, tiles; what moves while a dial is dragged."""
 
-from collections.abc import Mapping
-
 import streamlit as st
 
 from sim.scenario import Scenario, ScenarioError
@@ -57,7 +55,7 @@ def look(
     """The picture of the run, or the last one with the reason why there is no new one."""
     try:
         asked, beside = Asked(run, run.scenario(base)), pinned_run(base)
-        picture = runs.picture(asked, beside, state.window(story), uploads())
+        picture = runs.picture(asked, beside, state.window(story), state.uploads())
         st.session_state["last_picture"] = picture
         return picture, None, asked, beside
     except ScenarioError as error:
@@ -74,17 +72,12 @@ def pinned_run(base: Scenario) -> Asked | None:
     own = base if pinned.preset == state.run().preset else state.base(pinned.preset)
     try:
         asked = Asked(pinned, pinned.scenario(own))
-        runs.result_of(asked.scenario, uploads(), runs.PINNED)
+        runs.result_of(asked.scenario, state.uploads(), runs.PINNED)
         return asked
     except ScenarioError as error:
         state.pin(None)
         st.warning(f"The pinned run was taken away: {error.problems[0]}", icon=None)
         return None
-
-
-def uploads() -> Mapping[str, bytes]:
-    file = state.upload()
-    return {file.sha256: file.content} if file else {}
 
 
 def story_of(run: Run) -> str:
@@ -167,6 +160,6 @@ def below(asked: Asked, beside: Asked | None, at_rest: bool) -> None:
         st.session_state["below"] = (asked, beside)
     asked, beside = st.session_state["below"]
     if address.shows("figures"):
-        panel.show(asked, beside, uploads())
+        panel.show(asked, beside, state.uploads())
     if address.shows("take"):
-        take_home.show(asked, uploads())
+        take_home.show(asked, state.uploads())

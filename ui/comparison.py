@@ -17,7 +17,7 @@ def differences(run: Run, other: Run, workload_differs: bool = False) -> list[st
     a, b = run.settings, other.settings
     found = []
     if a.model != b.model:
-        found.append(b.model or "linear toy")
+        found.append(str(b.model or "linear toy"))
     if a.gpu != b.gpu:
         found.append(gpu_name(b.gpu) if b.gpu else "no GPU")
     if a.chunking != b.chunking:

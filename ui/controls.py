@@ -1,12 +1,11 @@
 """Widgets that several pages share: presets, the settings behind a button, tiles."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
 import streamlit as st
 
-from sim import catalog
-from ui import machines, state
+from ui import machines, models, state
 from ui.presets import Preset
 from ui.runs import Picture
 from ui.settings import Settings
@@ -31,11 +30,11 @@ def more_settings(base: Settings) -> None:
     left, right = st.columns(2)
     with left:
         if base.model is not None:
-            measured = machines.is_profile(base.gpu)
-            _choice("Model", "model", catalog.model_names(), disabled=measured)
-            _choice("GPU", "gpu", machines.names(base.gpu), machines.title)
             if found := machines.profile(base.gpu):
-                st.caption(f"The profile was measured with {found.model}, which runs in its place.")
+                st.caption(f"Model: {found.model}, which the profile was measured with.")
+            else:
+                models.choose(st, KEY + "model", base.model, state.touch)
+            _choice("GPU", "gpu", machines.names(base.gpu), machines.title)
         else:
             st.caption(
                 "Step times of this preset come from the linear toy, not from a model and a GPU."
@@ -151,5 +150,11 @@ def notices(picture: Picture) -> None:
         st.warning(f"{picture.rejections}. A longer max_model_len stands under More settings.")
     if picture.ending:
         st.warning(f"This run did not finish. {picture.ending}")
-    if picture.sure:
-        st.caption(f"Simulated; {'; '.join(picture.sure)}.")
+    sureness(picture.sure)
+
+
+def sureness(notes: Iterable[str]) -> None:
+    """How sure the milliseconds above are; each note of sim.provenance once."""
+    told = list(dict.fromkeys(notes))
+    if told:
+        st.caption(f"Simulated; {'; '.join(told)}.")

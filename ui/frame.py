@@ -13,9 +13,10 @@ from streamlit.navigation.page import StreamlitPage
 
 from sim.run import simulate
 from ui import address, glossary, lost, presets, runs
+from ui.forms import FORMS
 from ui.timeline import packet
 
-RUNS_ON = ("token_budget",)  # pages that show the session's run
+RUNS_ON = ("token_budget", *FORMS)  # pages whose address says what they show
 Groups = Mapping[str, Sequence[StreamlitPage]]
 
 
@@ -126,10 +127,10 @@ def sidebar(groups: Groups) -> None:
 
 
 def link(page: StreamlitPage, label: str, width: Literal["stretch", "content"]) -> None:
-    """A link to a page; one that shows a run gets the run's address along, so that its own address
-    says from the first moment what it shows."""
+    """A link to a page; one that shows a run or choices gets their address along, so that its own
+    address says from the first moment what it shows."""
     here = st.session_state.get("address_page") == page.url_path
-    query = address.along() if page.url_path in RUNS_ON and not here else None
+    query = address.along(page.url_path) if page.url_path in RUNS_ON and not here else None
     st.page_link(page, label=label, width=width, query_params=query)
 
 
@@ -147,8 +148,6 @@ def path_bar(groups: Groups, page: StreamlitPage) -> None:
         st.markdown(f":small[:gray[{here} {place + 1} of {len(known)}]]", width="content")
         if place + 1 < len(known):
             following = known[place + 1]
-            st.page_link(
-                following, label=f":small[:blue[Next: {following.title}]]", width="content"
-            )
+            link(following, f":small[:blue[Next: {following.title}]]", "content")
         else:
             st.page_link(known[0], label=":small[:blue[Back to the start]]", width="content")

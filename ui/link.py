@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from sim import catalog
 from ui import machines, presets, values
 from ui.choice import Choice, Run, UploadRef, start_of
 from ui.settings import Settings
 from ui.timeline import Dials, View
 from ui.timeline.dials import BUDGET_LEAST, BUDGET_MOST, CAP_LEAST, CAP_MOST
+from ui.values import shortened
 
 VERSION = "1"
 MOST = 1500  # characters of an address's query
@@ -53,7 +53,7 @@ class Opened:
 _COUNT = values.either("auto", None, values.whole(1, 10_000_000))
 # key in an address: (field of Settings, how it is read)
 SETTINGS: dict[str, tuple[str, Callable[[str], Any]]] = {
-    "model": ("model", values.name(catalog.model_names, "model")),
+    "model": ("model", values.model),
     "gpu": ("gpu", machines.read),
     "chunking": ("chunking", values.switch),
     "seqs": ("max_num_seqs", values.either("auto", None, values.whole(1, 65_536))),
@@ -85,9 +85,15 @@ def write(choice: Choice, frame: Frame | None = None) -> dict[str, str]:
     if choice.pinned is not None:
         query[PIN] = choice.pinned.preset
         query |= {f"{PIN}.{key}": text for key, text in _differences(choice.pinned).items()}
-    if frame is not None and frame.shown is not None:
+    return query | (write_frame(frame) if frame is not None else {})
+
+
+def write_frame(frame: Frame) -> dict[str, str]:
+    """How a page is framed, as keys of an address."""
+    query = {"v": VERSION}
+    if frame.shown is not None:
         query |= {"lock": "1", "show": ",".join(frame.shown)}
-    if frame is not None and frame.scale != 1:
+    if frame.scale != 1:
         query["scale"] = values.say(frame.scale)
     return query
 
@@ -239,9 +245,3 @@ def _view(text: str) -> tuple[str, float, float]:
     except ValueError:
         raise ValueError("time or step, a start and a later end, such as time,0.5,3") from None
     return axis, start, end
-
-
-def shortened(text: str) -> str:
-    """Foreign text as it may stand in a sentence: printable, short, in quotes."""
-    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
-    return f"“{clean[:40]}{'…' if len(clean) > 40 else ''}”"

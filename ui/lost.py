@@ -6,7 +6,8 @@ import streamlit as st
 from streamlit.navigation.page import StreamlitPage
 
 from ui import address
-from ui.link import LinkError, shortened
+from ui.link import LinkError
+from ui.values import shortened
 
 
 def page(path: str, known: Sequence[StreamlitPage]) -> None:

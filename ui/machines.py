@@ -15,6 +15,7 @@ __all__ = [
     "is_profile",
     "machine_of",
     "names",
+    "own_model",
     "profile",
     "read",
     "replica_fields",
@@ -44,6 +45,16 @@ def profile(machine: str | None) -> Profile | None:
     try:
         return profiles.load(machine.removeprefix(PREFIX))
     except ProfileError:
+        return None
+
+
+def own_model(machine: str | None) -> catalog.Model | None:
+    """The model that a profile was measured with; None for a GPU, and where the catalogue does not
+    know it."""
+    found = profile(machine)
+    try:
+        return catalog.model(found.model) if found else None
+    except ValueError:
         return None
 
 

@@ -7,12 +7,13 @@ import pandas as pd
 import streamlit as st
 
 from sim import catalog, latency_rows
+from sim.efficiency import efficiency
+from sim.model_config import model_of
 from sim.phases import Point, decode_step, knee_tokens, mixed_step, operating_point, prefill_step
-from ui import units
+from ui import models, units
 
 PROMPTS = (1, 16, 64, 128, 256, 512, 1024, 1500, 2048, 4096, 8192, 16384, 32768)
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
-PASTED = "paste a config.json"
 
 
 # --- choices --------------------------------------------------------------------------------------
@@ -35,21 +36,7 @@ def dial(where: Any, label: str, options: Sequence[int], default: int, key: str)
 
 def model_choice(where: Any) -> catalog.Model:
     """A model of the catalogue, or one from a pasted config.json."""
-    name = choice(where, "Model", (*catalog.model_names(), PASTED), "Llama-3.1-8B", "phases_model")
-    if name != PASTED:
-        return catalog.model(name)
-    text = st.text_area(
-        "config.json of a dense decoder (Llama, Mistral, Qwen2, Qwen3)", key="phases_config"
-    )
-    if text:
-        try:
-            model = catalog.model_from_config(text)
-        except ValueError as error:
-            st.error(f"{error}. Llama-3.1-8B is shown instead.")
-        else:
-            st.caption(f"{model.parameters / 1e9:.2f} billion parameters")
-            return model
-    return catalog.model("Llama-3.1-8B")
+    return model_of(models.choose(where, "phases_model", "Llama-3.1-8B"))
 
 
 def precisions(gpu: catalog.Gpu) -> tuple[str, ...]:
@@ -138,7 +125,7 @@ def freeze(row: Any, model: catalog.Model, gpu: catalog.Gpu, context: int) -> st
 
 
 def card(model: catalog.Model, gpu: catalog.Gpu, precision: str) -> str:
-    known = catalog.efficiency(gpu.name, precision)
+    known = efficiency(gpu.name, precision)
     lines = [
         f"**{known.kind}** for {gpu.title} in {precision}: mean absolute error of a step "
         f"{known.mean_error:.1%}, 90th percentile {known.p90_error:.1%}"
@@ -189,7 +176,7 @@ def side_by_side(
     for gpu in gpus:
         used = precision if precision in precisions(gpu) else "bf16"
         row = latency_rows.roofline(model, gpu, used, tp, "auto")
-        known = catalog.efficiency(gpu.name, used)
+        known = efficiency(gpu.name, used)
         prefill = operating_point("prefill", row, prefill_step(tokens))
         decode = operating_point("decode", row, decode_step(batch, context))
         rows.append(

@@ -104,11 +104,15 @@ def result_of(scenario: Scenario, uploads: Uploads, place: str = NOW) -> Result:
             found: Result = kept[1]
             return found
     resolved = resolve(scenario)
-    key = scenario.workload.model_dump_json()
-    workload, notes = _workload(key, scenario.seed, scenario, uploads)
-    result = run_resolved(resolved, workload, notes=notes, deadline_s=DEADLINE_S)
+    requests, notes = workload(scenario, uploads)
+    result = run_resolved(resolved, requests, notes=notes, deadline_s=DEADLINE_S)
     st.session_state[place] = (digest, result)
     return result
+
+
+def workload(scenario: Scenario, uploads: Uploads) -> tuple[Workload, tuple[str, ...]]:
+    """The requests of a scenario, built or read once for everybody."""
+    return _workload(scenario.workload.model_dump_json(), scenario.seed, scenario, uploads)
 
 
 @st.cache_resource(max_entries=16, show_spinner=False)

@@ -4,6 +4,7 @@ one."""
 from dataclasses import dataclass
 from typing import Any
 
+from sim.model_config import DescribedModel
 from sim.scenario import Scenario, parse_scenario
 from ui import machines
 
@@ -20,7 +21,7 @@ class Settings:
     file; both are None where they do not apply.
     """
 
-    model: str | None
+    model: str | DescribedModel | None
     gpu: str | None
     chunking: bool
     max_num_seqs: int | None
@@ -72,7 +73,7 @@ def apply(scenario: Scenario, settings: Settings, budget: int, cap: int) -> Scen
     value."""
     data: dict[str, Any] = scenario.model_dump(mode="json")
     replica = data["replicas"][0]
-    replica |= machines.replica_fields(settings.model, settings.gpu, replica["latency"])
+    replica |= machines.replica_fields(written(settings.model), settings.gpu, replica["latency"])
     replica["policy"] |= {
         "max_num_batched_tokens": budget,
         "long_prefill_token_threshold": cap,
@@ -91,6 +92,11 @@ def apply(scenario: Scenario, settings: Settings, budget: int, cap: int) -> Scen
             spec["arrivals"]["rate_per_s"] = settings.rate_per_s
             break
     return parse_scenario(data)
+
+
+def written(model: str | DescribedModel | None) -> Any:
+    """A model as it stands in a scenario file."""
+    return model.model_dump(mode="json") if isinstance(model, DescribedModel) else model
 
 
 def with_file(

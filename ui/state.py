@@ -5,13 +5,14 @@ widgets, whose values Streamlit drops with their page, get copies. The epoch gro
 that is not a dial's, so that a message of a drag that was on its way is known to be old.
 """
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
 import streamlit as st
 
 from sim.scenario import Scenario
-from ui import presets
+from ui import models, presets
 from ui.choice import Choice, Run, Upload, UploadRef, start_of
 from ui.settings import Settings
 from ui.timeline import Dials, asked_window, turned
@@ -31,6 +32,17 @@ def run() -> Run:
         adopt(Choice(start_of(presets.TOKEN_BUDGET[0].id)))
     found: Run = st.session_state["run"]
     return found
+
+
+def came_along() -> bool:
+    """Did the reader look at a run in this session already?"""
+    return "run" in st.session_state
+
+
+def uploads() -> Mapping[str, bytes]:
+    """The content of the reader's file by its sha256, as sim.run wants it."""
+    file = upload()
+    return {file.sha256: file.content} if file else {}
 
 
 def pinned() -> Run | None:
@@ -165,6 +177,8 @@ def follow_widgets() -> None:
         field.name: st.session_state.get(PREFIX + field.name, getattr(current.settings, field.name))
         for field in fields(Settings)
     }
+    if values["model"] == models.PASTE:  # until something is pasted, the model stays
+        values["model"] = current.settings.model
     limit_ms = st.session_state.get(LIMIT_MS, 1e3 * current.settings.itl_limit_s)
     settings = replace(current.settings, **values | {"itl_limit_s": limit_ms / 1e3})
     st.session_state["run"] = replace(current, settings=settings)

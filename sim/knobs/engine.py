@@ -1,6 +1,8 @@
 """What the knobs of all engines share: their types, how an open one is derived, the policy row."""
 
-from typing import Annotated, Any, ClassVar
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from pydantic import BeforeValidator, Field
@@ -8,8 +10,8 @@ from pydantic import BeforeValidator, Field
 from sim import memory
 from sim.knobs.hardware import Hardware, SettingsError
 from sim.policies import POLICIES
+from sim.spec import Spec
 from sim.state import POLICY
-from sim.workload_spec import Spec
 
 __all__ = [
     "BlockSize",
@@ -18,6 +20,7 @@ __all__ = [
     "Derived",
     "EngineKnobs",
     "Seqs",
+    "check_made_for",
     "check_room",
     "check_table",
     "length_of",
@@ -42,10 +45,25 @@ Blocks = Annotated[Annotated[int, Field(ge=1, le=8_000_000)] | None, BeforeValid
 
 
 class EngineKnobs(Spec):
-    """The knobs of one engine. `server`: the command that starts it, where there is one."""
+    """The knobs of one engine. `server`: the command that starts it, where there is one. `called`:
+    what it calls a thing that vLLM's name stands for in a message."""
 
     server: ClassVar[str] = ""
+    called: ClassVar[Mapping[str, str]] = {}
     engine: str
+
+    def in_its_words(self, message: str) -> str:
+        """A message with this engine's names of knobs."""
+        for name, own in self.called.items():
+            message = re.sub(rf"\b{name}\b", own, message)
+        return message
+
+    def filled(
+        self, numbers: Mapping[str, int], pool: memory.KvPool | None
+    ) -> tuple[Self, tuple[str, ...], memory.KvPool | None]:
+        """What `fill` returns: the knobs with these numbers, which of them were null, the pool."""
+        derived = tuple(name for name in numbers if getattr(self, name) is None)
+        return self.model_copy(update=dict(numbers)), derived, pool
 
     def new_row(self) -> Any:
         """A row of state.POLICY that says which engine; every limit that is 0 is off."""
@@ -61,6 +79,21 @@ class EngineKnobs(Spec):
 def length_of(asked: int | None, hardware: Hardware) -> int:
     """max_model_len: as asked, or the model's own."""
     return asked or (hardware.model.max_model_len if hardware.model else NO_MODEL_LEN)
+
+
+def check_made_for(length: int, hardware: Hardware, knob: str, unless: str) -> None:
+    """A length above the model's own is refused where the engine refuses to start with it.
+
+    `knob`: what the engine calls the length; `unless`: what makes it start all the same.
+    """
+    model = hardware.model
+    if model is not None and length > model.max_model_len:
+        raise SettingsError(
+            knob,
+            f"{knob} ({length}) is more than the {model.max_model_len} tokens that {model.name} "
+            f"was made for: the engine refuses to start{unless}; set {knob} to at most "
+            f"{model.max_model_len}",
+        )
 
 
 def pool_of(

@@ -3,7 +3,8 @@
 A slot is max_model_len tokens of KV, in blocks of 16 as that code base counts memory.
 """
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from sim import memory
 from sim.knobs.engine import Blocks, Derived, EngineKnobs, Seqs, check_table, length_of, pool_of
@@ -17,6 +18,7 @@ BLOCK_SIZE = 16
 class Orca(EngineKnobs):
     """Orca's scheduler. null: derived, see `fill`."""
 
+    called: ClassVar[Mapping[str, str]] = {"max_num_batched_tokens": "max_model_len"}
     engine: Literal["orca"]
     max_num_seqs: Seqs = 128
     max_model_len: Derived = None
@@ -48,8 +50,7 @@ class Orca(EngineKnobs):
                 " or make room",
             )
         numbers = {"max_model_len": length, "num_gpu_blocks": blocks}
-        derived = tuple(name for name in numbers if getattr(self, name) is None)
-        return self.model_copy(update=numbers), derived, pool
+        return self.filled(numbers, pool)
 
     def row(self) -> Any:
         """The knobs as one row of state.POLICY; every null must have been filled in."""

@@ -5,7 +5,8 @@ Names and defaults are those of `SarathiSchedulerConfig` (microsoft/sarathi-serv
 chunk_schedule_max_tokens and chunk_schedule_stages.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
@@ -43,6 +44,7 @@ Dynamic = Annotated[tuple[Count, Count, Count, Stages] | None, BeforeValidator(f
 class Sarathi(EngineKnobs):
     """Sarathi-Serve's scheduler. null: derived, see `fill`."""
 
+    called: ClassVar[Mapping[str, str]] = {"max_num_batched_tokens": "chunk_size"}
     engine: Literal["sarathi"]
     chunk_size: Count = 512
     dynamic: Dynamic = None
@@ -72,8 +74,7 @@ class Sarathi(EngineKnobs):
         if pool is not None and self.num_gpu_blocks is None:
             check_room(pool, length, (blocks - int(WATERMARK * blocks)) * self.block_size)
         numbers = {"max_model_len": length, "num_gpu_blocks": blocks}
-        derived = tuple(name for name in numbers if getattr(self, name) is None)
-        return self.model_copy(update=numbers), derived, pool
+        return self.filled(numbers, pool)
 
     def row(self) -> Any:
         """The knobs as one row of state.POLICY; every null must have been filled in."""

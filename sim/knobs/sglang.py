@@ -4,6 +4,7 @@ Names, defaults and refusals are those of SGLang 0.5.5 (`python/sglang/srt/serve
 `managers/tp_worker.py`).
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
@@ -17,6 +18,7 @@ from sim.knobs.engine import (
     EngineKnobs,
     Seqs,
     auto_is_null,
+    check_made_for,
     check_table,
     length_of,
     pool_of,
@@ -26,6 +28,7 @@ from sim.knobs.hardware import Hardware, SettingsError
 __all__ = ["Sglang"]
 
 INIT_NEW_TOKEN_RATIO = 0.7
+ALLOW_LONG = " unless SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1 is set"
 GIB = 1 << 30
 ChunkSize = Annotated[int, Field(ge=-1, le=10_000_000)]
 
@@ -35,6 +38,12 @@ class Sglang(EngineKnobs):
     are not split."""
 
     server: ClassVar[str] = "python -m sglang.launch_server --model-path"
+    called: ClassVar[Mapping[str, str]] = {
+        "max_num_batched_tokens": "chunked_prefill_size",
+        "max_num_seqs": "max_running_requests",
+        "max_model_len": "context_length",
+        "block_size": "page_size",
+    }
     engine: Literal["sglang"]
     chunked_prefill_size: Annotated[ChunkSize | None, BeforeValidator(auto_is_null)] = None
     enable_mixed_chunk: bool = False
@@ -54,6 +63,7 @@ class Sglang(EngineKnobs):
         the GPU's memory. SettingsError where SGLang would refuse to start.
         """
         length, page = length_of(self.context_length, hardware), self.page_size
+        check_made_for(length, hardware, "context_length", ALLOW_LONG)
         chunk = self.chunked_prefill_size
         if chunk is None:
             chunk = default_chunk(hardware)
@@ -89,8 +99,7 @@ class Sglang(EngineKnobs):
             "context_length": length,
             "max_total_tokens": tokens,
         }
-        derived = tuple(name for name in numbers if getattr(self, name) is None)
-        return self.model_copy(update=numbers), derived, pool
+        return self.filled(numbers, pool)
 
     def row(self) -> Any:
         """The knobs as one row of state.POLICY; every null must have been filled in.

@@ -1,6 +1,7 @@
 """The knobs of static batching: how many members, and how many tokens of KV for all of them."""
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import PrivateAttr
 
@@ -24,6 +25,11 @@ BLOCK_SIZE = 1  # KV is a rectangle of tokens; it is counted to the token
 class Static(EngineKnobs):
     """Static batching. null: derived, see `fill`."""
 
+    called: ClassVar[Mapping[str, str]] = {
+        "max_num_batched_tokens": "max_batch_size",
+        "max_num_seqs": "max_batch_size",
+        "max_model_len": "tokens of a request",
+    }
     engine: Literal["static"]
     max_batch_size: Seqs = 32
     kv_tokens: Derived = None

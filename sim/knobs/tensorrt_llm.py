@@ -4,6 +4,7 @@ Names and defaults are those of its LLM API (`tensorrt_llm/llmapi/llm_args.py`).
 disagree on whether prompts are chunked by default; here they are not unless asked.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator
@@ -30,6 +31,13 @@ class TensorRtLlm(EngineKnobs):
     """TensorRT-LLM's two schedulers and its KV cache. null: derived, see `fill`."""
 
     server: ClassVar[str] = "trtllm-serve"
+    called: ClassVar[Mapping[str, str]] = {
+        "max_num_batched_tokens": "max_num_tokens",
+        "max_num_seqs": "max_batch_size",
+        "max_model_len": "max_seq_len",
+        "block_size": "tokens_per_block",
+        "gpu_memory_utilization": "free_gpu_memory_fraction",
+    }
     engine: Literal["tensorrt_llm"]
     capacity_scheduler_policy: Literal["GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"] = (
         "GUARANTEED_NO_EVICT"
@@ -84,8 +92,7 @@ class TensorRtLlm(EngineKnobs):
             )
         numbers["max_seq_len"] = min(length, room)
         check_table(numbers["max_batch_size"], numbers["max_seq_len"], self.tokens_per_block)
-        derived = tuple(name for name in numbers if getattr(self, name) is None)
-        return self.model_copy(update=numbers), derived, pool
+        return self.filled(numbers, pool)
 
     def row(self) -> Any:
         """The knobs as one row of state.POLICY; every null must have been filled in."""

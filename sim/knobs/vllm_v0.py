@@ -16,6 +16,7 @@ from sim.knobs.engine import (
     Derived,
     EngineKnobs,
     Seqs,
+    check_made_for,
     check_room,
     check_table,
     length_of,
@@ -53,6 +54,7 @@ class VllmV0(EngineKnobs):
         and for a swap of blocks whose size no model says.
         """
         length = length_of(self.max_model_len, hardware)
+        check_made_for(length, hardware, "max_model_len", "")
         budget = self.max_num_batched_tokens or max(length, LEAST_BUDGET)
         check_table(self.max_num_seqs, length, self.block_size)
         blocks, pool = pool_of(
@@ -70,8 +72,7 @@ class VllmV0(EngineKnobs):
             "max_model_len": length,
             "num_gpu_blocks": blocks,
         }
-        derived = tuple(name for name in numbers if getattr(self, name) is None)
-        filled = self.model_copy(update=numbers)
+        filled, derived, pool = self.filled(numbers, pool)
         if self.preemption_mode == "swap":
             filled._num_host_blocks = int(self.swap_space_bytes // self.block_bytes(hardware))
         return filled, derived, pool

@@ -18,6 +18,7 @@ from sim.knobs.engine import (
     EngineKnobs,
     Seqs,
     auto_is_null,
+    check_made_for,
     check_room,
     check_table,
     length_of,
@@ -25,6 +26,8 @@ from sim.knobs.engine import (
 from sim.knobs.hardware import Hardware, SettingsError
 
 __all__ = ["VllmV1"]
+
+ALLOW_LONG = " unless VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 is set"
 
 
 class VllmV1(EngineKnobs):
@@ -56,6 +59,7 @@ class VllmV1(EngineKnobs):
         """
         size = "large" if hardware.large else "small"
         length = length_of(self.max_model_len, hardware)
+        check_made_for(length, hardware, "max_model_len", ALLOW_LONG)
         budget = self.max_num_batched_tokens
         if budget is None:
             budget = memory.engine_default("vllm_v1", f"{size}_max_num_batched_tokens")
@@ -78,8 +82,7 @@ class VllmV1(EngineKnobs):
             "max_model_len": length,
             "num_gpu_blocks": blocks,
         }
-        derived = tuple(name for name in numbers if getattr(self, name) is None)
-        return self.model_copy(update=numbers), derived, pool
+        return self.filled(numbers, pool)
 
     def row(self) -> Any:
         """The knobs as one row of state.POLICY; every null must have been filled in."""

@@ -10,6 +10,8 @@ and, for counts of blocks, `kvCacheManager.cpp` @ b35ac1b64368. Not modelled: th
 priorities, `KVCacheV2Scheduler`, and the step for which a prompt waits while another
 request computes a block that both start with (here it computes the block once more)."""
 
+import numpy as np
+
 from sim import kv_cache as kv
 from sim import moves, queues, reasons
 from sim.compiled import njit_inline, njit_inner
@@ -25,7 +27,10 @@ WHOLE_PROMPTS, FIRST_COME_FIRST_SERVED, EQUAL_PROGRESS, FORCE_CHUNK = range(len(
 def schedule(state: State, replica: int) -> None:
     """Plan one step."""
     counters, policy = state.counters[replica], state.policy[replica]
-    num_active = queues.list_active(state, replica)
+    most_waiting = policy.max_num_seqs
+    if policy.capacity_policy == STATIC_BATCH and somebody_generates(state, replica):
+        most_waiting = np.int64(1)  # nobody joins: the first of them is told so
+    num_active = queues.list_active(state, replica, most_waiting)
     if counters.num_running + counters.num_waiting > num_active:
         counters.stop_reason = reasons.MAX_BATCH_SIZE
     if policy.capacity_policy == MAX_UTILIZATION:
@@ -43,6 +48,14 @@ def is_generating(state: State, r: int) -> bool:
     """Whether the prompt of `r` (after a pause: and what it had generated) is computed."""
     request = state.requests[r]
     return request.status == reasons.RUNNING and request.num_computed >= request.context_len
+
+
+@njit_inner
+def somebody_generates(state: State, replica: int) -> bool:
+    for i in range(state.counters[replica].num_running):
+        if is_generating(state, state.running[replica, i]):
+            return True
+    return False
 
 
 @njit_inline

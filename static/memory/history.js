@@ -10,33 +10,36 @@ export class History {
     const n = lane.num_blocks;
     this.kinds = new Uint8Array(this.length * n);
     this.owners = new Uint8Array(this.length * n);
+    this.hashes = new Uint16Array(this.length * n);
     let i = 0;
     for (let s = 0; s < this.length; s++) {
       if (s) {
         this.kinds.copyWithin(s * n, (s - 1) * n, s * n);
         this.owners.copyWithin(s * n, (s - 1) * n, s * n);
+        this.hashes.copyWithin(s * n, (s - 1) * n, s * n);
       }
       for (; i < lane.change_step.length && lane.change_step[i] === s; i++) {
         this.kinds[s * n + lane.change_block[i]] = lane.change_kind[i];
         this.owners[s * n + lane.change_block[i]] = lane.change_owner[i];
+        this.hashes[s * n + lane.change_block[i]] = lane.change_hash[i];
       }
     }
   }
 
-  // { kinds, owners } after a step; owners count from 1, 0 is nobody.
+  // { kinds, owners, hashes } while a step runs; owners and hashes count from 1, 0 is nobody and none.
   at(step) {
-    const n = this.lane.num_blocks;
-    return { kinds: this.kinds.subarray(step * n, (step + 1) * n), owners: this.owners.subarray(step * n, (step + 1) * n) };
+    const n = this.lane.num_blocks, cut = (array) => array.subarray(step * n, (step + 1) * n);
+    return { kinds: cut(this.kinds), owners: cut(this.owners), hashes: cut(this.hashes) };
   }
 
-  // The request that holds most blocks after a step, -1 for none.
+  // The request that holds most blocks in a step, -1 for none.
   ownerOf(step) {
     const held = new Map();
     for (const owner of this.at(step).owners) if (owner) held.set(owner, (held.get(owner) ?? 0) + 1);
     return [...held].reduce((a, b) => (b[1] > a[1] ? b : a), [0, 0])[0] - 1;
   }
 
-  // A request's block table after a step.
+  // A request's block table while a step runs.
   table(request, step) {
     const { table_step: steps, table_request: who, table_position: position, table_block: block } = this.lane;
     let table = [];

@@ -3,7 +3,8 @@
 const v = new URL(import.meta.url).search;
 const [{ el, icon, say }, { decode, same, fingerprint }, theme, { count, seconds, moment }] = await Promise.all(
   ["dom", "packet", "theme", "format"].map((name) => import(`../timeline/${name}.js${v}`)));
-const { History, FREE, USED, SHARED, CACHED } = await import(`./history.js${v}`);
+const [{ History, FREE, USED, SHARED, CACHED }, { Prefixes }] = await Promise.all(
+  ["history", "prefixes"].map((name) => import(`./${name}.js${v}`)));
 
 const PLAY = "M2 1v10l9-5z", PAUSE = "M2 1h3v10H2zM7 1h3v10H7z", BACK = "M9 1v10L2 6zM9.4 1H11v10H9.400z", NEXT = "M3 1v10l7-5zM1 1h1.600v10H1z";
 const KINDS = [[USED, "used"], [SHARED, "shared"], [CACHED, "cached, nobody's"], [FREE, "free"]];
@@ -30,6 +31,8 @@ export class BlockMap {
     this.table = el("div", { class: "table-box", hidden: true, tabindex: 0, role: "region", "aria-label": "All steps as a table" });
     this.status = el("div", { class: "visually-hidden", "aria-live": "polite" });
     this.tableButton = el("button", { type: "button", class: "text", text: "Table", "aria-pressed": "false", onclick: () => this.showTable(this.table.hidden) });
+    this.prefixes = new Prefixes();
+    this.prefixButton = el("button", { type: "button", class: "text", text: "Hash chains and tree", "aria-pressed": "false", onclick: () => this.showPrefixes(this.prefixes.root.hidden) });
     this.picture = el("div", { class: "memory" }, this.grid,
       el("div", { class: "side" }, this.counts, this.lines, el("h3", { text: "Block table" }), this.requests, this.tableLine));
     this.root = el("div", { class: "bs map", hidden: true },
@@ -37,8 +40,8 @@ export class BlockMap {
         el("div", { class: "bar", role: "group", "aria-label": "Play" },
           el("div", { class: "transport" }, button("Step back", BACK, () => this.move(-1)), this.play, button("Step forward", NEXT, () => this.move(1))),
           this.readout, el("label", { class: "inline" }, this.speed), this.legend),
-        el("div", { class: "slide" }, this.slider), this.picture, this.table,
-        el("div", { class: "bar slim" }, el("span", { class: "spring" }), this.tableButton)),
+        el("div", { class: "slide" }, this.slider), this.picture, this.prefixes.root, this.table,
+        el("div", { class: "bar slim" }, this.prefixButton, el("span", { class: "spring" }), this.tableButton)),
       this.status);
     this.attach(parent, sheets);
     this.resize = new ResizeObserver(() => this.paint());
@@ -75,7 +78,15 @@ export class BlockMap {
     this.requests.replaceChildren(...this.lane.labels.map((label, r) =>
       el("button", { type: "button", class: "pill", role: "radio", text: `${r + 1} ${label}`, onclick: () => this.choose(r) })));
     if (!this.table.hidden) this.fillTable();
+    this.prefixButton.hidden = !this.lane.hashes.length;
     this.go(this.lane.first);
+    this.showPrefixes(this.lane.hashes.length > 0 && (this.lane.open || !this.prefixes.root.hidden));
+  }
+
+  showPrefixes(shown) {
+    this.prefixButton.setAttribute("aria-pressed", String(shown));
+    this.prefixes.root.hidden = !shown;
+    if (shown) this.prefixes.show(this.history, this.step);
   }
 
   choose(r) {
@@ -133,7 +144,7 @@ export class BlockMap {
     this.slider.setAttribute("aria-valuetext", `step ${step + 1} of ${history.length}`);
     say(this.readout, `step ${count(step + 1)} of ${count(history.length)} · ${moment(lane.start[step])} · ${count(lane.prefill[step])} prefill, ${count(lane.decodes[step])} decode`);
     const waits = lane.waiting[step] ? ` · ${count(lane.waiting[step])} wait` : "";
-    const words = `${count(kinds[USED] + kinds[SHARED])} of ${count(lane.num_blocks)} blocks held, ${count(kinds[SHARED])} of them shared · ${count(kinds[CACHED])} cached · ${count(kinds[FREE])} free${waits}. Full-prompt gate ${lane.gate ? "on" : "off"}, watermark ${count(lane.watermark)} block${lane.watermark === 1 ? "" : "s"}.`;
+    const words = `${count(kinds[USED] + kinds[SHARED])} of ${count(lane.num_blocks)} blocks held, ${count(kinds[SHARED])} of them shared · ${count(kinds[CACHED])} cached · ${count(kinds[FREE])} free${waits}. ${lane.rules}`;
     say(this.counts, words);
     const lines = lane.lines[step].length ? lane.lines[step] : [["quiet", "waiting", "Every request keeps its blocks; some take one more."]];
     this.lines.replaceChildren(...lines.slice(0, 6).map(([chip, tone, text]) => el("div", { class: "fact" },
@@ -146,7 +157,8 @@ export class BlockMap {
     this.tableLine.replaceChildren(el("p", { text: table.length
       ? `${lane.labels[this.chosen]} holds ${count(table.length)} blocks of ${lane.block_size} tokens; its tokens 0 to ${count(table.length * lane.block_size - 1)} lie in`
       : `${lane.labels[this.chosen]} holds no block.` }), el("ol", { start: 0 }, ...table.map((block) => el("li", { text: String(block) }))));
-    if (aloud) say(this.status, `Step ${step + 1}. ${words}. ${lane.lines[step].map(([chip, , text]) => `${chip}: ${text}`).join(". ")}`);
+    if (!this.prefixes.root.hidden) this.prefixes.show(history, step);
+    if (aloud) say(this.status, `Step ${step + 1}. ${words} ${lane.lines[step].map(([chip, , text]) => `${chip}: ${text}`).join(". ")}`);
     this.paint();
   }
 
@@ -162,7 +174,7 @@ export class BlockMap {
     Object.assign(this.canvas.style, { width: `${this.columns * this.cell}px`, height: `${height}px` });
     g.setTransform(ratio, 0, 0, ratio, 0, 0);
     const now = this.history.at(this.step), before = this.history.at(Math.max(0, this.step - 1));
-    const lost = this.lane.lines[this.step].some(([chip]) => chip === "preempted");
+    const lost = new Set(this.lane.lost[this.step]);
     for (let b = 0; b < this.lane.num_blocks; b++) this.paintBlock(g, colors, b, now, before, lost);
     this.canvas.setAttribute("aria-label", `KV blocks. ${this.counts.textContent}`);
   }
@@ -176,7 +188,7 @@ export class BlockMap {
     g.fill();
     g.lineWidth = 1;
     g.strokeStyle = kind === FREE ? colors.line : mine ? colors.accent : colors.waiting;
-    if (kind === FREE && lost && before.owners[b]) {
+    if (kind === FREE && lost.has(before.owners[b] - 1)) {
       g.strokeStyle = colors.preempted;
       g.lineWidth = 2.5;
     }

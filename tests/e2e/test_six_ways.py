@@ -17,13 +17,21 @@ def lanes(visit, path: str = "/six_ways", **options):
     return opened
 
 
-def memory(visit, **options):
+def memory(visit, path: str = "/kv_memory", **options):
     """The page of the block map, standing."""
-    opened = visit("/kv_memory", timeline=False, **options)
-    opened.page.locator(".map .grid canvas").wait_for(timeout=120_000)
-    opened.page.get_by_text("Radix tree").wait_for()
+    opened = visit(path, timeline=False, **options)
+    the_map(opened).locator(".grid canvas").wait_for(timeout=120_000)
+    prefixes(opened).get_by_role("heading", name="Radix tree").wait_for()
     opened.page.wait_for_function("!document.querySelector('.skeleton')")
     return opened
+
+
+def the_map(opened):
+    return opened.page.locator(".st-key-kv_map .map")
+
+
+def prefixes(opened):
+    return opened.page.locator(".st-key-kv_prefix_map .map")
 
 
 def head(opened):
@@ -35,7 +43,7 @@ def moment(opened) -> int:
 
 
 def step(opened) -> int:
-    return int(opened.page.get_by_role("slider", name="Step", exact=True).input_value())
+    return int(the_map(opened).get_by_role("slider", name="Step", exact=True).input_value())
 
 
 def test_the_head_follows_mouse_and_keys(visit):
@@ -105,26 +113,122 @@ def test_the_lanes_as_a_table(visit):
 
 def test_the_map_follows_mouse_and_keys(visit):
     opened = memory(visit)
-    page = opened.page
-    page.locator(".map .chip", has_text="preempted").wait_for()
+    shown = the_map(opened)
+    shown.locator(".chip", has_text="preempted").wait_for()
     at = step(opened)
-    page.get_by_role("button", name="Step forward", exact=True).click()
+    shown.get_by_role("button", name="Step forward", exact=True).click()
     assert step(opened) == at + 1
-    slider = page.get_by_role("slider", name="Step", exact=True)
+    slider = shown.get_by_role("slider", name="Step", exact=True)
     slider.press("ArrowLeft")
     assert step(opened) == at
     slider.press("Home")
     assert step(opened) == 0
-    page.get_by_role("radio", name="2 essay 2").click()
-    page.get_by_text("essay 2 holds no block.").wait_for()
-    page.get_by_role("radio", name="2 essay 2").press("ArrowRight")
-    page.get_by_text("essay 3 holds no block.").wait_for()
-    page.locator(".map .grid canvas").click(position={"x": 10, "y": 10})
-    page.locator(".block-table p", has_text="essay 1 holds").wait_for()
-    page.locator(".map").get_by_role("button", name="Play", exact=True).click()
-    page.wait_for_timeout(700)
-    page.locator(".map").get_by_role("button", name="Pause", exact=True).click()
+    shown.get_by_role("radio", name="2 essay 2").click()
+    shown.get_by_text("essay 2 holds no block.").wait_for()
+    shown.get_by_role("radio", name="2 essay 2").press("ArrowRight")
+    shown.get_by_text("essay 3 holds no block.").wait_for()
+    shown.locator(".grid canvas").click(position={"x": 10, "y": 10})
+    shown.locator(".block-table p", has_text="essay 1 holds").wait_for()
+    shown.get_by_role("button", name="Play", exact=True).click()
+    opened.page.wait_for_timeout(700)
+    shown.get_by_role("button", name="Pause", exact=True).click()
     assert step(opened) > 0
+
+
+def test_chains_and_tree_follow_the_head(visit):
+    """At first one chat without a hit; later its followers find eight blocks of its."""
+    opened = memory(visit)
+    shown = prefixes(opened)
+    slider = shown.get_by_role("slider", name="Step", exact=True)
+    slider.press("Home")
+    assert shown.locator(".chain").all_inner_texts()[0].startswith("chat 1, nothing found")
+    assert shown.locator(".chain").count() == 1
+    assert shown.locator(".hit").count() == 0
+    while not shown.locator(".hit").count():
+        slider.press("ArrowRight")
+    assert shown.locator(".hit").count() == EIGHT
+    assert shown.locator(".tree > ul > li").first.inner_text().startswith("8 blocks")
+    button = shown.get_by_role("button", name="Hash chains and tree")
+    button.press("Enter")
+    assert shown.get_by_role("heading", name="Radix tree").is_hidden()
+
+
+def test_every_engine_has_its_map(visit):
+    opened = memory(visit)
+    for name, words in (
+        ("Orca", "A request gets a slot"),
+        ("SGLang", "beside what the others are expected"),
+        ("TensorRT-LLM", "when its max_tokens fit as well"),
+        ("Sarathi-Serve", "1% of the pool"),
+    ):
+        opened.page.get_by_role("radio", name=name, exact=True).click()
+        the_map(opened).locator(".counts", has_text=words).wait_for()
+    opened.page.get_by_role("radio", name="vLLM V0", exact=True).click()
+    opened.page.get_by_role("button", name="Rules").click()
+    opened.page.get_by_label("preemption_mode").click()
+    opened.page.get_by_role("option", name="swap").click()
+    opened.page.get_by_text("goes to the host").wait_for()
+    opened.page.wait_for_url("**/kv_memory?v=1&engine=vllm_v0&preempt_by=swap")
+
+
+def test_choices_come_back_with_the_reader(visit):
+    opened = lanes(visit)
+    page, side = opened.page, opened.page.get_by_test_id("stSidebar")
+    page.get_by_role("radio", name="All short").click()
+    page.get_by_role("button", name="SGLang", exact=True).first.click()
+    page.locator(".way[data-engine=sglang]").wait_for()
+    page.wait_for_url("**/six_ways?v=1&workload=six_ways_all_short&ways=*sglang")
+    address = page.url
+    side.get_by_role("link", name="KV memory").click()
+    the_map(opened).locator(".grid canvas").wait_for()
+    side.get_by_role("link", name="Six ways to batch").click()
+    page.locator(".way[data-engine=sglang]").wait_for()
+    assert page.url == address
+    again = lanes(visit, f"/{address.split('/', 3)[3]}")
+    again.page.locator(".way[data-engine=sglang]").wait_for()
+    assert again.page.get_by_role("radio", name="All short").get_attribute("aria-checked") == "true"
+
+
+def test_back_takes_the_last_choice_back(visit):
+    opened = memory(visit)
+    page = opened.page
+    page.get_by_role("radio", name="Orca", exact=True).click()
+    page.wait_for_url("**/kv_memory?v=1&engine=orca")
+    page.go_back()
+    the_map(opened).locator(".counts", has_text="Full-prompt gate").wait_for()
+    assert "engine" not in page.url
+
+
+def test_a_scenario_comes_along_from_the_token_budget(visit):
+    opened = visit("/token_budget?v=1&preset=burst&budget=1024")
+    page, side = opened.page, opened.page.get_by_test_id("stSidebar")
+    side.get_by_role("link", name="Six ways to batch").click()
+    page.get_by_text("The trade-offs").wait_for(timeout=120_000)
+    page.get_by_role("radio", name="Your scenario").click()
+    page.get_by_text("budget 1,024").first.wait_for()
+    page.get_by_text("on NVIDIA GeForce RTX 4090").first.wait_for()
+    assert "workload=yours" in page.url
+    assert "preset=burst&budget=1024" in page.url
+
+
+def test_nothing_came_along_and_a_trace_is_taken(visit):
+    opened = visit("/six_ways?v=1&workload=yours", timeline=False)
+    page = opened.page
+    page.get_by_text("No scenario yet.").wait_for()
+    page.locator("input[type=file]").set_input_files("tests/data/azure.csv")
+    page.get_by_text("The trade-offs").wait_for(timeout=120_000)
+    page.get_by_text("rows taken").wait_for()
+    page.locator(".six .way").first.wait_for()
+    assert page.locator(".six .way").count() == FIVE
+    assert opened.serious_faults() == []
+
+
+@pytest.mark.parametrize("path", ["/six_ways?v=1&tp=3", "/kv_memory?v=1&engine=%3Cb%3E"])
+def test_a_broken_address_gets_a_page(visit, path: str):
+    opened = visit(path, timeline=False)
+    opened.page.get_by_text("This link cannot be followed as it stands").wait_for()
+    opened.page.get_by_role("button", name="Open the rest of it").click()
+    opened.page.locator(".bs").first.wait_for(timeout=120_000)
 
 
 def test_the_thrash_is_cured_by_one_click(visit):
@@ -134,7 +238,7 @@ def test_the_thrash_is_cured_by_one_click(visit):
     page.get_by_text("Shown: gate off").wait_for()
     page.get_by_role("button", name="Cure it: turn the full-prompt gate on").click()
     page.get_by_text("Shown: gate on").wait_for()
-    page.locator(".map .counts", has_text="gate on").wait_for()
+    the_map(opened).locator(".counts", has_text="gate on").wait_for()
 
 
 def test_the_crossover_follows_the_choice(visit):

@@ -3,9 +3,9 @@
 import re
 from pathlib import Path
 
-from ui import timeline
+from ui import component
 
-MODULES = sorted(timeline.SOURCES.glob("*.js"))
+MODULES = sorted(component.STATIC.glob("*/*.js"))
 
 
 def test_modules_are_small():
@@ -27,14 +27,17 @@ def test_every_import_carries_the_version():
 
 
 def test_nothing_is_loaded_from_elsewhere():
-    for file in timeline.SOURCES.iterdir():
+    for file in component.STATIC.glob("*/*"):
         found = re.findall(r"https?://[^\s\"'`]+", file.read_text())
         assert all(address.startswith("http://www.w3.org/") for address in found)
 
 
 def test_the_version_follows_the_files(tmp_path: Path, monkeypatch):
-    (tmp_path / "main.js").write_text("one")
-    monkeypatch.setattr(timeline, "SOURCES", tmp_path)
-    first = timeline.version()
-    (tmp_path / "main.js").write_text("two")
-    assert timeline.version() != first
+    for name in ("map", "timeline"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "main.js").write_text("one")
+    monkeypatch.setattr(component, "STATIC", tmp_path)
+    first, alone = component.version("map", "timeline"), component.version("map")
+    (tmp_path / "timeline" / "main.js").write_text("two")
+    assert component.version("map", "timeline") != first
+    assert component.version("map") == alone

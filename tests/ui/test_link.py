@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from ui import link
+from ui import link, values
 from ui.choice import Choice, Run, UploadRef, start_of, variants
 from ui.link import Frame, LinkError
 from ui.presets import TOKEN_BUDGET, YOUR_TRACE, scenario_of
@@ -111,5 +111,5 @@ def test_a_long_address_is_refused_whole():
 
 
 def test_foreign_text_is_cut_and_printable():
-    assert link.shortened("a\x00b\u202e" + "c" * 99).startswith("“a\N{REPLACEMENT CHARACTER}b")
-    assert len(link.shortened("c" * 99)) < 45
+    assert values.shortened("a\x00b\u202e" + "c" * 99).startswith("“a\N{REPLACEMENT CHARACTER}b")
+    assert len(values.shortened("c" * 99)) < 45

@@ -113,17 +113,16 @@ def test_the_page_runs_on_it_and_back(app: AppTest):
     worst = app.metric[0].value
     app.selectbox(key="setting_gpu").set_value(LAPTOP).run()
     assert not app.exception
-    assert app.selectbox(key="setting_model").disabled
     said = " ".join(caption.value for caption in app.caption)
     assert "Simulated; step times: measured here (laptop: SmolLM2-135M, fp32" in said
     assert "expected error of a step 4.4% on held-out steps" in said
-    assert "measured with SmolLM2-135M, which runs in its place" in said
+    assert "Model: SmolLM2-135M, which the profile was measured with." in said
     measured = app.metric[0].value
     assert measured != worst
     app.selectbox(key="setting_gpu").set_value("rtx_4090").run()
     assert not app.exception
     assert app.metric[0].value == worst
-    assert not app.selectbox(key="setting_model").disabled
+    assert app.selectbox(key="setting_model").value == "Qwen2.5-7B"
 
 
 def test_a_profile_that_vanishes_is_a_problem_in_words(app: AppTest, tmp_path: Path):
@@ -135,3 +134,20 @@ def test_a_profile_that_vanishes_is_a_problem_in_words(app: AppTest, tmp_path: P
     assert app.selectbox(key="setting_gpu").value == LAPTOP
     assert app.metric[0].value == measured
     assert any("last settings that the engine accepted" in line.value for line in app.caption)
+
+
+def test_all_ways_run_on_it():
+    """Six ways to batch, each with the profile's step times."""
+    from ui.six_ways import ways
+
+    for engine in ("static", "vllm_v1"):
+        way = ways.way_of(engine)
+        preset = ways.PRESETS[0].id
+        scenario = ways.scenario_of(preset, way, ways.starting(way), "Llama-3.1-8B", LAPTOP, 2)
+        assert scenario.replicas[0].latency.profile == "laptop"
+        result = simulate(scenario)
+        assert result.summary["expected_error"] == 0.044
+        assert result.summary["finished"] == result.summary["requests"]
+    assert str(ways.Server("Llama-3.1-8B", LAPTOP, 2)) == (
+        "SmolLM2-135M, fp32, measured on this machine: laptop"
+    )

@@ -1,5 +1,6 @@
 """KV memory: the replay, its packet, the costs, the prefix tree, the page."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,14 +10,15 @@ from streamlit.testing.v1 import AppTest
 
 from sim import catalog, latency_rows
 from sim.run import simulate
-from ui import memory, presets
+from ui import presets
 from ui.figures.memory import swap_figure
-from ui.memory import board, costs, packing, prefixes
-from ui.memory.replay import CACHED, FREE, SHARED, USED, Held, Replay, change, replay
+from ui.memory import board, costs, engines, form, packing, prefixes
+from ui.memory.engines import rules_of, scenario_of
+from ui.memory.replay import CACHED, FREE, NO_HASH, SHARED, USED, Held, Replay, change, replay
 from ui.timeline.packet import read
 
 ROOT = Path(__file__).parents[2]
-PRESETS = [preset.id for preset in board.PRESETS]
+PRESETS = [preset.id for preset in form.PRESETS]
 
 
 @pytest.fixture(scope="module")
@@ -33,13 +35,42 @@ def test_step_by_step_is_the_same_as_in_one_go(preset: str, replays: dict[str, R
     assert replays[preset].num_steps == len(whole.steps)
 
 
+VARIANTS = [
+    *(engines.Rules(engine, caching=caching) for engine in engines.TITLES for caching in (0, 1)),
+    engines.Rules("vllm_v0", preempt_by="swap"),
+    engines.Rules("tensorrt_llm", capacity="MAX_UTILIZATION"),
+    engines.Rules("vllm_v1", gate=False),
+]
+
+
 @pytest.mark.parametrize("preset", PRESETS)
-def test_blocks_are_counted_right(preset: str, replays: dict[str, Replay]):
-    found = replays[preset]
+@pytest.mark.parametrize("rules", VARIANTS, ids=str)
+def test_every_step_holds_what_the_scheduler_says(preset: str, rules: engines.Rules):
+    """The blocks of a running step, those of requests that end with it included, under all
+    engines."""
+    found = replay(scenario_of(preset, rules))
     held = np.isin(found.kinds, (USED, SHARED)).sum(axis=1)
-    assert (held <= found.trace.steps.kv_blocks).all()  # less those that ended with the step
-    assert held[-1] == 0
+    assert found.trace.status == "finished"
+    assert held.tolist() == found.trace.steps.kv_blocks.tolist()
     assert ((found.owners >= 0) == np.isin(found.kinds, (USED, SHARED))).all()
+    assert (found.kinds == CACHED).any() == (bool(rules.caching) and rules.has_cache)
+
+
+def test_engines_lose_memory_in_ways_of_their_own():
+    """Who reserves loses nothing; who promises nothing preempts; a swap computes nothing again."""
+
+    def lost(engine: str, **rules):
+        return board.lost(replay(scenario_of("kv_preemption", engines.Rules(engine, **rules))))
+
+    for engine in ("orca", "tensorrt_llm", "sglang"):
+        assert lost(engine) == (0, 0)
+    for engine, rules in (("vllm_v1", {}), ("tensorrt_llm", {"capacity": "MAX_UTILIZATION"})):
+        times, tokens = lost(engine, **rules)
+        assert times > 0
+        assert tokens > 0
+    times, tokens = lost("vllm_v0", preempt_by="swap")
+    assert times > 0
+    assert tokens == 0
 
 
 def test_shared_and_cached_blocks_are_seen(replays: dict[str, Replay]):
@@ -53,14 +84,18 @@ def test_shared_and_cached_blocks_are_seen(replays: dict[str, Replay]):
 @pytest.mark.parametrize("preset", PRESETS)
 def test_the_packet_unrolls_to_the_replay(preset: str, replays: dict[str, Replay]):
     found = replays[preset]
-    header, arrays = read(packing.pack(found))
+    header, arrays = read(packing.pack(found, rules_of(preset)))
     now = np.full(found.kinds.shape[1], FREE)
     owners = np.zeros(found.kinds.shape[1], int)
+    hashes = np.zeros(found.kinds.shape[1], int)
+    ids = {-1: 0} | {value: k for k, value in enumerate(found.parents, start=1)}
     for step in range(found.num_steps):
         mine = arrays["0.change_step"] == step
         now[arrays["0.change_block"][mine]] = arrays["0.change_kind"][mine]
         owners[arrays["0.change_block"][mine]] = arrays["0.change_owner"][mine]
+        hashes[arrays["0.change_block"][mine]] = arrays["0.change_hash"][mine]
         assert (now == found.kinds[step]).all()
+        assert hashes.tolist() == [ids[value] for value in found.hashes[step].tolist()]
         assert (owners - 1 == found.owners[step]).all()
     assert len(header["lanes"][0]["lines"]) == found.num_steps
 
@@ -73,25 +108,26 @@ def test_a_block_table_grows_at_its_end_and_starts_anew():
 
 def test_the_victim_is_the_last_in_line(replays: dict[str, Replay]):
     found = replays["kv_preemption"]
-    lines = packing.lines(found)[packing.most_telling(found)]
+    rules = rules_of("kv_preemption")
+    lines = packing.lines(found, rules)[packing.most_telling(found)]
     words = next(text for chip, _, text in lines if chip == "preempted")
     assert words.startswith("essay 5 is the victim: the last in line")
-    assert any(chip == "gate" for step in packing.lines(found) for chip, _, _ in step)
+    assert any(chip == "gate" for step in packing.lines(found, rules) for chip, _, _ in step)
 
 
 def test_the_gate_cures_the_thrash():
-    off = board.rules_of("kv_thrash")
+    off = rules_of("kv_thrash")
     assert not off.gate
-    times, tokens = board.lost(replay(board.scenario_of("kv_thrash", off)))
+    times, tokens = board.lost(replay(scenario_of("kv_thrash", off)))
     assert times > 20
     assert tokens > 5_000
-    on = replay(board.scenario_of("kv_thrash", replace(off, gate=True)))
+    on = replay(scenario_of("kv_thrash", replace(off, gate=True)))
     assert board.lost(on) == (0, 0)
 
 
 def test_a_resumed_request_finds_its_own_blocks():
-    rules = replace(board.rules_of("kv_preemption"), caching=True)
-    requests = replay(board.scenario_of("kv_preemption", rules)).trace.requests
+    rules = replace(rules_of("kv_preemption"), caching=True)
+    requests = replay(scenario_of("kv_preemption", rules)).trace.requests
     assert requests.resumed_hit_tokens.sum() > 0
     assert requests.hit_tokens.sum() == 0
 
@@ -152,25 +188,24 @@ def test_max_tokens_costs_only_who_reserves():
 # --- prefixes -------------------------------------------------------------------------------------
 
 
-def test_the_tree_joins_what_chains_share():
-    nodes = prefixes.tree({0: (1, 2, 3), 1: (1, 2, 4), 2: (9,), 3: (1, 2)})
-    assert [(node.hashes, node.requests) for node in nodes] == [([1, 2], [0, 1, 3]), ([9], [2])]
-    assert [child.hashes for child in nodes[0].children] == [[3], [4]]
+def test_chains_of_two_system_prompts_part_after_them(replays: dict[str, Replay]):
+    """Eight whole blocks of 16 are shared by each group; every chain begins with one of two."""
+    found = replays["kv_prefix"]
+    firsts = [value for value, parent in found.parents.items() if parent == NO_HASH]
+    assert len(firsts) == 2
+    followers = Counter(found.parents.values())
+    forks = [value for value in found.parents if followers[value] > 1]
+    assert [len(ancestry(found, fork)) for fork in forks] == [8, 8]
+    assert {blocks for _, _, blocks in packing.found_blocks(found)} == {8}
+    assert "whole blocks of 16 only" in prefixes.sentence(found)
 
 
-def test_two_system_prompts_are_two_branches(replays: dict[str, Replay]):
-    nodes = prefixes.tree(replays["kv_prefix"].chains)
-    assert [len(node.hashes) for node in nodes] == [8, 8]
-    assert [node.requests for node in nodes] == [[0, 2, 4, 6], [1, 3, 5, 7]]
-    assert "nothing found" in prefixes.chain_html(replays["kv_prefix"])
-    assert "whole blocks of 16 only" in prefixes.sentence(replays["kv_prefix"])
-
-
-def test_browser_modules_are_small_and_write_no_markup():
-    for file in memory.FOLDERS[0].glob("*.js"):
-        text = file.read_text()
-        assert len(text.splitlines()) < 300
-        assert "innerHTML" not in text
+def ancestry(found: Replay, value: int) -> list[int]:
+    chain = []
+    while value != NO_HASH:
+        chain.append(value)
+        value = found.parents[value]
+    return chain
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -205,3 +240,21 @@ def test_one_click_cures_the_thrash(page: AppTest):
     page.session_state["kv_preset"] = "kv_thrash"
     page.run()
     assert any("Shown: gate off" in line.value for line in page.markdown)
+
+
+def test_every_engine_has_a_map(page: AppTest):
+    for engine in engines.TITLES:
+        page.session_state["kv_engine"] = engine
+        page.run()
+        assert not page.exception
+        assert len(page.get("bidi_component")) == 2
+        assert any(f"{engines.TITLES[engine]}'s rules" in line.value for line in page.caption)
+
+
+def test_every_number_says_how_sure_it_is(page: AppTest):
+    sure = [line.value for line in page.caption if line.value.startswith("Simulated; step times:")]
+    assert len(sure) == 3  # the map, the curves, the table
+    assert "measured up to" in sure[1]
+    page.session_state["kv_gpu"] = "l4"
+    page.run()
+    assert any("from the spec sheet" in line.value for line in page.caption)

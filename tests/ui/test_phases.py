@@ -7,7 +7,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from sim import catalog
-from ui import phases
+from sim.efficiency import efficiency
+from ui import models, phases
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,7 +45,7 @@ def test_a_dial_moves_the_sentence(page: AppTest):
 def test_every_gpu_runs(page: AppTest, gpu: str):
     page.selectbox(key="phases_gpu").set_value(gpu).run()
     assert not page.exception
-    assert catalog.efficiency(gpu, "bf16").kind in words(page)
+    assert efficiency(gpu, "bf16").kind in words(page)
 
 
 @pytest.mark.parametrize("name", catalog.model_names())
@@ -56,8 +57,8 @@ def test_every_model_has_a_step(name: str):
 
 
 def test_a_pasted_config_is_used_or_refused_in_words(page: AppTest):
-    page.selectbox(key="phases_model").set_value(phases.PASTED).run()
-    page.text_area(key="phases_config").set_value("{").run()
+    page.selectbox(key="phases_model").set_value(models.PASTE).run()
+    page.text_area(key="phases_model_text").set_value("{").run()
     assert "no JSON" in page.error[0].value
     config = {
         "model_type": "llama",
@@ -68,7 +69,7 @@ def test_a_pasted_config_is_used_or_refused_in_words(page: AppTest):
         "vocab_size": 1000,
         "max_position_embeddings": 2048,
     }
-    page.text_area(key="phases_config").set_value(json.dumps(config)).run()
+    page.text_area(key="phases_model_text").set_value(json.dumps(config)).run()
     assert not page.error
     assert not page.exception
-    assert "pasted config.json on" in words(page)
+    assert "llama 0.00B on" in words(page)

@@ -1,5 +1,7 @@
 """Six ways to batch: the scenarios, the packet, the figures, the sentences, the page."""
 
+import hashlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +10,11 @@ from streamlit.testing.v1 import AppTest
 
 from sim.run import simulate
 from sim.scenario import ScenarioError
-from ui import six_ways
+from ui import presets
+from ui.choice import Upload
 from ui.six_ways import board, figures_of, packing, table, ways
 from ui.six_ways.figures_of import COLUMNS, Outcome
+from ui.timeline import Dials
 from ui.timeline.packet import read
 
 ROOT = Path(__file__).parents[2]
@@ -166,14 +170,6 @@ def test_the_source_is_that_of_the_running_code():
         assert "def schedule(" in board.source(way)
 
 
-def test_browser_modules_are_small_and_write_no_markup():
-    for file in six_ways.FOLDERS[0].glob("*.js"):
-        text = file.read_text()
-        assert len(text.splitlines()) < 300
-        assert "innerHTML" not in text
-        assert "?v" in text or "${v}" in text or "import" not in text
-
-
 # --- the page -------------------------------------------------------------------------------------
 
 
@@ -221,3 +217,104 @@ def test_a_model_that_fits_no_way_says_so_once(page: AppTest):
     assert not page.exception
     assert "no way starts" in page.error[0].value
     assert not page.warning
+
+
+# --- the reader's own scenario --------------------------------------------------------------------
+
+
+def along(page: AppTest, preset: str) -> AppTest:
+    """Come from Token budget with a preset."""
+    page.switch_page("pages/token_budget.py").run()
+    page.session_state["preset"] = preset
+    page.run()
+    page.switch_page("pages/six_ways.py").run()
+    page.session_state["six_preset"] = "yours"
+    page.run()
+    assert not page.exception
+    return page
+
+
+def test_nothing_came_along(page: AppTest):
+    page.session_state["six_preset"] = "yours"
+    page.run()
+    assert not page.exception
+    assert any("No scenario yet" in line.value for line in page.markdown)
+    assert not page.get("bidi_component")
+    assert len(page.get("file_uploader")) == 1
+
+
+def test_the_matrix_is_of_the_scenario_that_came_along(page: AppTest):
+    along(page, "burst")
+    shown = next(part.proto.body for part in page.get("html") if "bs-matrix" in part.proto.body)
+    base = presets.scenario_of("burst")
+    way = ways.way_of("vllm_v1")
+    result = simulate(
+        ways.under(
+            base, way, ways.starting(way, base), ways.Server("Qwen2.5-7B", "rtx_4090"),
+            ways.length_of(base, None),
+        )
+    )  # fmt: skip
+    tokens_per_s = f"{result.summary['output_tokens_per_s']:,.0f}"
+    assert tokens_per_s in shown
+    policy = base.replicas[0].policy
+    assert page.session_state["six_vllm_v1_max_num_batched_tokens"] == policy.max_num_batched_tokens
+
+
+def test_a_dial_turned_on_token_budget_comes_along(page: AppTest):
+    along(page, "burst")
+    page.session_state["run"] = replace(page.session_state["run"], dials=Dials(512, 64))
+    page.run()
+    assert page.session_state["six_vllm_v1_max_num_batched_tokens"] == 512
+    assert page.session_state["six_vllm_v1_long_prefill_token_threshold"] == 64
+    assert page.session_state["six_sarathi_chunk_size"] == 512
+
+
+def test_the_linear_toy_runs_under_every_way(page: AppTest):
+    along(page, "toy_16_requests")
+    page.session_state["six_engines"] = [way.engine for way in ways.WAYS]
+    page.run()
+    assert not page.exception
+    assert not page.error
+    assert "linear toy" in "".join(part.proto.body for part in page.get("html"))
+
+
+def test_a_trace_runs_under_every_way():
+    content = (ROOT / "tests" / "data" / "azure.csv").read_bytes()
+    file = Upload("azure.csv", hashlib.sha256(content).hexdigest(), content, None)
+    base = file.scenario(presets.scenario_of("four_chats_one_document"))
+    requests = set()
+    for way in ways.WAYS:
+        scenario = ways.under(
+            base, way, ways.starting(way, base), ways.Server(MODEL, GPU), ways.length_of(base, None)
+        )
+        result = simulate(scenario, uploads={file.sha256: content})
+        assert result.trace.status == "finished"
+        requests.add((len(result.workload), int(result.workload.prompt_len.sum())))
+    assert len(requests) == 1
+
+
+def test_a_large_run_is_drawn_in_part_and_counted_whole(monkeypatch):
+    monkeypatch.setattr(packing, "MOST_STEPS", 20)
+    result = outcome(CHATS, "vllm_v1").result
+    lean = board.lean(result)
+    assert lean.summary == result.summary
+    assert len(lean.trace.items) < len(result.trace.items)
+    _, arrays = read(packing.pack([(packing.Told("vllm_v1", "vLLM V1", ""), lean)]))
+    assert len(arrays["0.start"]) == 20
+    assert "the first 20 of up to" in board.drawn_in_part([lean])[0]
+
+
+def test_tp_is_part_of_the_server():
+    way = ways.way_of("vllm_v1")
+    one, two = (
+        simulate(ways.scenario_of(CHATS, way, ways.starting(way), MODEL, GPU, tp)).summary
+        for tp in (1, 2)
+    )
+    assert two["duration_s"] < one["duration_s"]
+    assert str(ways.Server(MODEL, GPU, 2)) == f"{MODEL} on 2 x NVIDIA H100 SXM 80 GB"
+
+
+def test_every_run_says_how_sure_it_is(chats: dict[str, Outcome]):
+    notes = figures_of.sure(list(chats.values()))
+    assert notes[0].startswith("step times: calibrated")
+    assert any(note.startswith("Static: outside the calibrated range") for note in notes)

@@ -1,44 +1,23 @@
 """Four chat windows that type at the pace of a simulated server, and a document that one sends.
 
-A Streamlit v2 component like the timeline: plain ES modules in static/chats. The page hands over
+A component like the timeline, in static/chats. The page hands over
 the moments at which each token reaches its reader; nothing is made up in the browser but the words.
 """
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
-SOURCES = Path(__file__).parents[2] / "static" / "chats"
+from ui.component import component
+
 _SKELETON = """
 <div class="skeleton" aria-hidden="true" style="height: 420px; border-radius: 12px; opacity: .5;
   background: var(--st-secondary-background-color)"></div>
 """
-_LOADER = """
-const address = new URL("app/static/chats/main.js?v=VERSION", document.baseURI).href;
-export default function (component) {
-  let stop = null, gone = false;
-  import(address).then(({ mount }) => { if (!gone) stop = mount(component); });
-  return () => { gone = true; stop?.(); };
-}
-"""
-
-
-def version() -> str:
-    """A hash of every file that the browser loads."""
-    digest = hashlib.sha256()
-    for file in sorted(SOURCES.iterdir()):
-        digest.update(file.name.encode() + file.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-_mount = st.components.v2.component(
-    "batchscope.chats", html=_SKELETON, js=_LOADER.replace("VERSION", version())
-)
+_mount = component("chats", _SKELETON)
 
 
 @dataclass(frozen=True)

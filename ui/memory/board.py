@@ -7,30 +7,22 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from sim import catalog
-from sim.scenario import Scenario, parse_scenario
+from sim.provenance import provenance
+from sim.scenario import Scenario
 from ui import presets
-from ui.memory import costs, packing
+from ui.memory import costs, form, packing
 from ui.memory.costs import Promise
-from ui.memory.replay import Replay, replay
-from ui.presets import Preset
-from ui.units import count, seconds
-
-PRESETS = (
-    Preset("kv_preemption", "Answers outgrow the memory"),
-    Preset("kv_prefix", "Shared system prompts"),
-    Preset("kv_thrash", "Thrash: too small, gate off"),
+from ui.memory.engines import (
+    CAPACITY,
+    PREEMPT_BY,
+    TITLES,
+    WATERMARKS,
+    Rules,
+    rules_of,
+    scenario_of,
 )
-WATERMARKS = (0.0, 0.01, 0.05, 0.1)
-
-
-@dataclass(frozen=True)
-class Rules:
-    """The knobs of the block map: the full-prompt gate, the watermark, prefix caching."""
-
-    gate: bool
-    watermark: float
-    caching: bool
+from ui.memory.replay import Replay, replay
+from ui.units import count, seconds
 
 
 @dataclass(frozen=True)
@@ -39,48 +31,30 @@ class Shown:
 
     packet: bytes
     sentence: str
+    sure: tuple[str, ...]  # how sure the milliseconds are
 
 
-def rules_of(preset: str) -> Rules:
-    """The rules as a preset has them."""
-    policy = presets.scenario_of(preset).replicas[0].policy
-    return Rules(policy.scheduler_reserve_full_isl, policy.watermark, policy.enable_prefix_caching)
-
-
-def scenario_of(preset: str, rules: Rules) -> Scenario:
-    """A preset's scenario under other rules."""
-    data = presets.scenario_of(preset).model_dump(mode="json")
-    data["replicas"][0]["policy"] |= {
-        "scheduler_reserve_full_isl": rules.gate,
-        "watermark": rules.watermark,
-        "enable_prefix_caching": rules.caching,
-    }
-    return parse_scenario(data)
-
-
-def follow_preset(preset: str) -> None:
-    """A preset that was just chosen brings its own rules along."""
-    if st.session_state.get("kv_rules_of") != preset or "kv_gate" not in st.session_state:
-        rules = rules_of(preset)
-        st.session_state["kv_rules_of"] = preset
-        st.session_state["kv_gate"] = rules.gate
-        st.session_state["kv_watermark"] = rules.watermark
-        st.session_state["kv_caching"] = rules.caching
-
-
-def turn_rules() -> Rules:
-    """The knobs of the map."""
-    gate = st.toggle("Full-prompt gate (scheduler_reserve_full_isl)", key="kv_gate")
-    caching = st.toggle("Prefix caching", key="kv_caching")
-    watermark = st.select_slider(
-        "Watermark: blocks kept back at admission", WATERMARKS, format_func="{:.0%}".format,
-        key="kv_watermark",
-    )  # fmt: skip
-    return Rules(bool(gate), float(watermark), bool(caching))
+def turn_rules(rules: Rules) -> None:
+    """The knobs of the map that the chosen engine has; the form has given them their values."""
+    if rules.engine == "vllm_v1":
+        st.toggle("Full-prompt gate (scheduler_reserve_full_isl)", key=form.GATE.widget())
+    if rules.has_cache:
+        st.toggle("Prefix caching", key=form.CACHING.widget())
+    if rules.engine in ("vllm_v1", "vllm_v0"):
+        st.select_slider(
+            "Watermark: blocks kept back at admission", WATERMARKS, format_func="{:.0%}".format,
+            key=form.WATERMARK.widget(),
+        )  # fmt: skip
+    if rules.engine == "vllm_v0":
+        st.selectbox("preemption_mode", PREEMPT_BY, key=form.PREEMPTION.widget())
+    if rules.engine == "tensorrt_llm":
+        st.selectbox("capacity_scheduler_policy", CAPACITY, key=form.KEEPING.widget())
+    if rules.engine in ("sarathi", "orca"):
+        st.caption(f"{TITLES[rules.engine]} has no knob for memory but its size.")
 
 
 def turn_gate() -> None:
-    st.session_state["kv_gate"] = not st.session_state["kv_gate"]
+    st.session_state[form.GATE.key] = not st.session_state[form.GATE.key]
 
 
 @st.cache_resource(max_entries=32, show_spinner=False)
@@ -88,25 +62,32 @@ def replay_of(preset: str, rules: Rules) -> Replay:
     return replay(scenario_of(preset, rules))
 
 
-@st.cache_data(max_entries=32, show_spinner=False)
-def shown(preset: str, rules: Rules) -> Shown:
+@st.cache_data(max_entries=64, show_spinner=False)
+def shown(preset: str, rules: Rules, prefixes_open: bool = False) -> Shown:
     found = replay_of(preset, rules)
-    sentence = memory_sentence(found)
-    if preset == "kv_thrash":
+    sentence = memory_sentence(found, rules)
+    if preset == "kv_thrash" and rules.engine == "vllm_v1":
         off, on = (replay_of(preset, replace(rules, gate=gate)) for gate in (False, True))
         sentence = gate_sentence(off, on, rules.gate)
-    return Shown(packing.pack(found), sentence)
+    sure = provenance(found.trace, found.resolved)
+    return Shown(packing.pack(found, rules, prefixes_open), sentence, sure)
+
+
+def caching_rules(rules: Rules) -> Rules:
+    """Rules under which prefixes are shared: those of the engine, of vLLM V1 where it cannot."""
+    return rules_of("kv_prefix", rules.engine if rules.has_cache else "vllm_v1")
 
 
 def resumed_sentence() -> str:
     """What a preempted request finds of itself: the first preset with caching on."""
     rules = replace(rules_of("kv_preemption"), caching=True)
     requests = replay_of("kv_preemption", rules).trace.requests
+    own, others = int(requests.resumed_hit_tokens.sum()), int(requests.hit_tokens.sum())
     return (
         "A request that comes back after a preemption mostly finds its own blocks. That is no "
         "saving over not being preempted, so these hits are counted apart: in "
-        f"“{PRESETS[0].label}” with caching on, {count(int(requests.resumed_hit_tokens.sum()))} "
-        f"resumed tokens and {count(int(requests.hit_tokens.sum()))} others."
+        f"“{form.PRESETS[0].label}” with caching on, {count(own)} resumed tokens and "
+        f"{count(others)} others."
     )
 
 
@@ -121,7 +102,7 @@ def lost(found: Replay) -> tuple[int, int]:
     return int(requests.num_preemptions.sum()), int(requests.recomputed_tokens.sum())
 
 
-def memory_sentence(found: Replay) -> str:
+def memory_sentence(found: Replay, rules: Rules) -> str:
     """How full it gets and what that costs."""
     blocks = found.kinds.shape[1]
     peak = found.trace.peak_kv_blocks
@@ -132,9 +113,13 @@ def memory_sentence(found: Replay) -> str:
         again = f"; {count(hits)} prompt tokens were found in the cache" if hits else ""
         return f"{full}, {'so' if peak < blocks else 'yet'} nobody is preempted{again}."
     plural = "s" if times > 1 else ""
+    out = f"{full}: memory runs out :orange[**{times} time{plural}**], "
+    if rules.engine == "vllm_v0" and rules.preempt_by == "swap":
+        moved = int(found.trace.steps.swapped_out_blocks.sum())
+        return f"{out}{rules.victim} goes to the host, :orange[**{count(moved)} blocks**] in all."
     return (
-        f"{full}: memory runs out :orange[**{times} time{plural}**], the last in line loses its "
-        f"blocks, and :orange[**{count(tokens)} tokens**] are computed again."
+        f"{out}{rules.victim} loses its blocks, and :orange[**{count(tokens)} tokens**] are "
+        "computed again."
     )
 
 
@@ -150,13 +135,6 @@ def gate_sentence(off: Replay, on: Replay, gate: bool) -> str:
         f"With it: :green[**{count(cured)} preemptions**], {count(again)} tokens again, "
         f":green[**{seconds(end_s(on))}**]. Shown: gate {now}."
     )
-
-
-def host_links(gpu: catalog.Gpu) -> tuple[str, ...]:
-    """The GPU's own link to the host first, then the other kinds."""
-    own = gpu.host_link
-    kinds = [name for name in catalog.link_names() if name.endswith("_x16")]
-    return (own, *(name for name in kinds if name != own)) if own else tuple(kinds)
 
 
 def plain(markdown: str) -> str:

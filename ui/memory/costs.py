@@ -7,8 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 from sim import catalog, latency_rows
+from sim.efficiency import efficiency
 from sim.latency import step_seconds
 from sim.phases import decode_step, mixed_step, prefill_step
+from sim.provenance import outside, provenance, step_times
 from sim.run import simulate
 from sim.scenario import Scenario, parse_scenario
 from ui.units import count, seconds
@@ -99,6 +101,14 @@ def verdict(found: Curve, where: str) -> str:
     return f"**Only in part.** On {where} the cheaper one changes at {crossing} tokens; {numbers}."
 
 
+def sure(gpu: catalog.Gpu, shared: bool) -> list[str]:
+    """How sure the curve's milliseconds are: class and expected error, and what goes beyond the
+    calibrated range. The swap's are bytes over a bandwidth."""
+    known = efficiency(gpu.name, "bf16")
+    beside = BATCH if shared else 0
+    return [step_times(gpu, "bf16"), *outside(known, LENGTHS[-1] + beside, beside, LENGTHS[-1])]
+
+
 # --- max_tokens -----------------------------------------------------------------------------------
 
 
@@ -114,6 +124,7 @@ class Promise:
     recomputed: int
     done_s: float
     rejected: int
+    sure: tuple[str, ...]  # how sure the seconds are
 
 
 ENGINES: dict[str, dict[str, Any]] = {
@@ -163,6 +174,7 @@ def promise(base: Scenario, engine: str, factor: int) -> Promise:
         recomputed=summary["recomputed_tokens"],
         done_s=summary["duration_s"],
         rejected=summary["rejected"],
+        sure=provenance(result.trace, result.resolved),
     )
 
 

@@ -1,32 +1,44 @@
-"""A replay as packed bytes for the block map: what changed from step to step. NumPy in, bytes
-out."""
+"""A replay of KV memory as packed bytes: what changed in each step, and what it did in words.
+NumPy in, bytes out."""
 
 import numpy as np
 
 from sim import reasons
-from ui.memory.replay import FREE, Replay
+from ui.memory.engines import Rules
+from ui.memory.prefixes import short
+from ui.memory.replay import FREE, NO_HASH, Replay
 from ui.timeline.packet import smallest, write
 from ui.units import count
 
 Line = tuple[str, str, str]  # chip, tone, words
 
 
-def pack(replay: Replay) -> bytes:
-    """The packet: block changes, block tables, the steps' times, what happened in words."""
+def pack(replay: Replay, rules: Rules, prefixes_open: bool = False) -> bytes:
+    """The packet: block changes, block tables, hashes, the steps' times, what happened in words.
+    `prefixes_open`: hash chains and radix tree are shown at first."""
     steps, policy = replay.trace.steps[: replay.num_steps], replay.resolved.policy[0]
+    ids = {NO_HASH: 0} | {value: k for k, value in enumerate(replay.parents, start=1)}
+    watermark = int(policy.watermark_blocks)
+    kept = (
+        f" {count(watermark)} block{'s' if watermark > 1 else ''} kept back." if watermark else ""
+    )
     header = {
         "num_blocks": replay.kinds.shape[1],
         "block_size": int(policy.block_size),
-        "watermark": int(policy.watermark_blocks),
-        "gate": bool(policy.scheduler_reserve_full_isl),
+        "rules": rules.words + kept,
         "labels": [replay.workload.label(r)[:40] for r in range(len(replay.trace.requests))],
-        "lines": lines(replay),
+        "lines": lines(replay, rules),
+        "lost": lost(replay),
         "first": most_telling(replay),
+        "hashes": [short(value) for value in replay.parents],
+        "parents": [ids[parent] for parent in replay.parents.values()],
+        "found": found_blocks(replay),
+        "open": prefixes_open,
     }
-    return write({"lanes": [header], "texts": [], "reasons": []}, arrays(replay, steps))
+    return write({"lanes": [header], "texts": [], "reasons": []}, arrays(replay, steps, ids))
 
 
-def arrays(replay: Replay, steps: np.recarray) -> dict[str, np.ndarray]:
+def arrays(replay: Replay, steps: np.recarray, ids: dict[int, int]) -> dict[str, np.ndarray]:
     found = {
         "0.start": steps.start_s.astype(np.float32),
         "0.duration": steps.duration_s.astype(np.float32),
@@ -35,14 +47,16 @@ def arrays(replay: Replay, steps: np.recarray) -> dict[str, np.ndarray]:
         "0.waiting": smallest(steps.num_waiting),
     }
     kinds, owners = replay.kinds, replay.owners
-    before = np.vstack([np.full((1, kinds.shape[1]), FREE, kinds.dtype), kinds[:-1]])
-    owned = np.vstack([np.full((1, kinds.shape[1]), -1, owners.dtype), owners[:-1]])
-    step, block = np.nonzero((kinds != before) | (owners != owned))
+    # a hash that nobody's chain ever held has no place in a picture of chains
+    hashes = np.array([ids.get(int(value), 0) for value in replay.hashes.flat], np.int64)
+    hashes = hashes.reshape(kinds.shape)
+    step, block = np.nonzero(changed(kinds, FREE) | changed(owners, -1) | changed(hashes, 0))
     found |= {
         "0.change_step": smallest(step),
         "0.change_block": smallest(block),
         "0.change_kind": kinds[step, block],
         "0.change_owner": smallest(owners[step, block] + 1),
+        "0.change_hash": smallest(hashes[step, block]),
     }
     flat = [
         (held.step, held.request, held.position, k, block)
@@ -58,6 +72,31 @@ def arrays(replay: Replay, steps: np.recarray) -> dict[str, np.ndarray]:
     }
 
 
+def changed(values: np.ndarray, at_first: int) -> np.ndarray:
+    """Where a step differs from the one before it."""
+    before = np.vstack([np.full((1, values.shape[1]), at_first, values.dtype), values[:-1]])
+    return values != before
+
+
+def lost(replay: Replay) -> list[list[int]]:
+    """Who lost all blocks in each step."""
+    found: list[list[int]] = [[] for _ in range(replay.num_steps)]
+    for event in replay.trace.events:
+        if event.kind == reasons.PREEMPTION and 0 <= event.step < replay.num_steps:
+            found[event.step].append(int(event.request))
+    return found
+
+
+def found_blocks(replay: Replay) -> list[tuple[int, int, int]]:
+    """(step, request, blocks): what each request found in the cache when it was let in."""
+    size = int(replay.resolved.policy[0].block_size)
+    return [
+        (int(event.step), int(event.request), int(event.value) // size)
+        for event in replay.trace.events
+        if event.kind in (reasons.ADMITTED, reasons.RESUMED) and event.value > 0
+    ]
+
+
 def most_telling(replay: Replay) -> int:
     """The step to open at: the first preemption, else the fullest."""
     lost = np.flatnonzero(replay.trace.steps.num_preempted[: replay.num_steps])
@@ -66,12 +105,12 @@ def most_telling(replay: Replay) -> int:
     return int(np.argmax((replay.kinds != FREE).sum(axis=1))) if replay.num_steps else 0
 
 
-def lines(replay: Replay) -> list[list[Line]]:
+def lines(replay: Replay, rules: Rules) -> list[list[Line]]:
     """What each step did to memory, in words, with the numbers of the rule."""
     found: list[list[Line]] = [[] for _ in range(replay.num_steps)]
     for event in replay.trace.events:
         if 0 <= event.step < replay.num_steps:
-            told = told_of(replay, event)
+            told = told_of(replay, event, rules)
             if told is not None:
                 found[event.step].append(told)
     for step in sorted({step for step, _ in replay.evictions}):
@@ -84,7 +123,7 @@ def lines(replay: Replay) -> list[list[Line]]:
     return found
 
 
-def told_of(replay: Replay, event: np.record) -> Line | None:
+def told_of(replay: Replay, event: np.record, rules: Rules) -> Line | None:
     """One event as chip, tone and words; None for those that are not about memory."""
     name = replay.workload.label(int(event.request))
     value, limit = count(int(event.value)), count(int(event.limit))
@@ -93,9 +132,13 @@ def told_of(replay: Replay, event: np.record) -> Line | None:
     watermark = int(replay.resolved.policy[0].watermark_blocks)
     kept = f", {count(watermark)} of them kept back by the watermark" if watermark else ""
     whole = count(-(-prompt // size))
+    needs = f"its prompt needs {whole} blocks"
+    if rules.engine == "orca":
+        slot = -(-int(replay.resolved.policy[0].max_model_len) // size)
+        needs = f"it gets a slot of {count(slot)} blocks, its prompt needs {whole}"
     hits = f", {value} tokens found in the cache" if event.value else ""
     texts: dict[int, Line] = {
-        reasons.ADMITTED: ("admitted", "decode", f"{name}: its prompt needs {whole} blocks{hits}"),
+        reasons.ADMITTED: ("admitted", "decode", f"{name}: {needs}{hits}"),
         reasons.RESUMED: (
             "resumed",
             "decode",
@@ -105,7 +148,7 @@ def told_of(replay: Replay, event: np.record) -> Line | None:
         reasons.PREEMPTION: (
             "preempted",
             "preempted",
-            f"{name} is the victim: the last in line. {value} computed tokens are lost, "
+            f"{name} is the victim: {rules.victim}. {value} computed tokens are lost, "
             f"{limit} blocks come free",
         ),
         reasons.REFUSED_KV_BLOCKS: (

@@ -1,14 +1,16 @@
-"""A small run, step by step: the state of every KV block and the block table of every request.
+"""A small run, step by step: every KV block and the block table of every request while each step
+runs.
 
-The compiled loop runs one step at a time, and after each the scheduler's own state is read. Pure:
-no streamlit.
+The compiled loop runs one step at a time, and after each the scheduler's own state is read. What
+ended with the step has given its blocks back by then; they are put in again, so that a step is seen
+as it ran. Pure: no streamlit.
 """
 
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from sim import cluster, engine, policies
+from sim import cluster, engine, policies, reasons
 from sim.run import workload_of
 from sim.scenario import Resolved, Scenario, resolve
 from sim.state import State
@@ -18,6 +20,7 @@ from sim.workload import Workload, to_requests
 FREE, USED, SHARED, CACHED = range(4)  # of a block
 MOST_BLOCKS = 256
 MOST_STEPS = 600
+NO_HASH = -1
 
 
 @dataclass(frozen=True)
@@ -33,9 +36,10 @@ class Held:
 
 @dataclass(frozen=True)
 class Replay:
-    """All steps of a run. `kinds` and `owners` are (steps, blocks); an owner of -1 is nobody.
+    """All steps of a run. `kinds`, `owners` and `hashes` are (steps, blocks); an owner of -1 is
+    nobody, a hash of -1 none.
 
-    `chains` are the hashes of each request's full blocks, in order, as the prefix cache had them.
+    `parents`: the hash before each hash in a chain, -1 for the first of one.
     """
 
     resolved: Resolved
@@ -43,8 +47,9 @@ class Replay:
     trace: Trace
     kinds: np.ndarray
     owners: np.ndarray
+    hashes: np.ndarray
     held: tuple[Held, ...]
-    chains: dict[int, tuple[int, ...]]
+    parents: dict[int, int]
     evictions: tuple[tuple[int, int], ...]  # (step, block): what was cached there is forgotten
     ended: bool
 
@@ -59,37 +64,73 @@ class Recorder:
 
     kinds: list[np.ndarray] = field(default_factory=list)
     owners: list[np.ndarray] = field(default_factory=list)
+    hashes: list[np.ndarray] = field(default_factory=list)
     held: list[Held] = field(default_factory=list)
     tables: dict[int, tuple[int, ...]] = field(default_factory=dict)
-    chains: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    parents: dict[int, int] = field(default_factory=dict)
     evictions: list[tuple[int, int]] = field(default_factory=list)
-    hashes: np.ndarray | None = None
 
     def take(self, state: State) -> None:
         """Read the state after a step. Block 0 is the null block; block 1 is number 0 here."""
-        step, blocks = len(self.kinds), state.blocks[0][1:]
-        owners = np.full(len(blocks), -1, np.int16)
-        for r, request in enumerate(state.requests):
-            count = int(request.num_blocks) if request.slot >= 0 else 0
-            table = tuple(int(b) - 1 for b in state.block_table[0, request.slot, :count])
+        step, hashes = len(self.kinds), state.blocks[0][1:].hash.astype(np.int64)
+        owners = np.full(len(hashes), -1, np.int16)
+        readers = np.zeros(len(hashes), int)
+        ended = ended_tables(state, self.tables)
+        for r in range(len(state.requests)):
+            table = ended[r] if r in ended else table_of(state, r)
             before = self.tables.get(r, ())
             if table != before:
                 self.held.append(change(step, r, before, table))
                 self.tables[r] = table
             for block in table:
                 owners[block] = r if owners[block] < 0 else owners[block]
-            hashes = tuple(int(blocks.hash[b]) for b in table if blocks.hash[b] != -1)
-            if len(hashes) > len(self.chains.get(r, ())):
-                self.chains[r] = hashes
-        kinds = np.where(blocks.references > 1, SHARED, np.where(blocks.references > 0, USED, FREE))
-        kinds[(blocks.references == 0) & (blocks.hash != -1)] = CACHED
-        if self.hashes is not None:
-            unheld = self.kinds[-1] == CACHED
-            gone = np.flatnonzero(unheld & (blocks.hash != self.hashes))
+                readers[block] += 1
+            self.link(hashes, table)
+        kinds = np.where(readers > 1, SHARED, np.where(readers > 0, USED, FREE))
+        kinds[(readers == 0) & (hashes != NO_HASH)] = CACHED
+        if step:
+            gone = np.flatnonzero((self.kinds[-1] == CACHED) & (hashes != self.hashes[-1]))
             self.evictions += [(step, int(b)) for b in gone]
-        self.hashes = blocks.hash.copy()
         self.kinds.append(kinds.astype(np.uint8))
         self.owners.append(owners)
+        self.hashes.append(hashes)
+
+    def link(self, hashes: np.ndarray, table: tuple[int, ...]) -> None:
+        """Note which hash follows which in a request's chain."""
+        before = NO_HASH
+        for block in table:
+            value = int(hashes[block])
+            if value == NO_HASH:
+                break
+            self.parents.setdefault(value, before)
+            before = value
+
+
+def table_of(state: State, r: int) -> tuple[int, ...]:
+    """The block table of a request that holds one."""
+    request = state.requests[r]
+    count = int(request.num_blocks) if request.slot >= 0 else 0
+    return tuple(int(b) - 1 for b in state.block_table[0, request.slot, :count])
+
+
+def ended_tables(state: State, before: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
+    """What those held who ended with the step that just ran.
+
+    They gave their rows of the block table back in the order in which they ended, onto the top of a
+    stack; a row keeps its content until somebody takes it.
+    """
+    counters, policy = state.counters[0], state.policy[0]
+    ended = [int(r) for r in state.ended[0, : counters.num_ended]]
+    ended = [r for r in ended if state.requests[r].status != reasons.REJECTED]
+    top = int(counters.num_free_slots)
+    found = {}
+    for r, slot in zip(ended, state.free_slots[0, top - len(ended) : top], strict=True):
+        tokens = int(state.requests[r].num_computed)
+        if policies.POLICIES[policy.engine] == "orca":
+            tokens = int(policy.max_model_len)
+        count = max(len(before.get(r, ())), -(-tokens // int(policy.block_size)))
+        found[r] = tuple(int(b) - 1 for b in state.block_table[0, slot, :count])
+    return found
 
 
 def change(step: int, r: int, before: tuple[int, ...], after: tuple[int, ...]) -> Held:
@@ -134,8 +175,9 @@ def replay(scenario: Scenario) -> Replay:
         trace=engine.close(state, world, status, reason),
         kinds=np.array(recorder.kinds).reshape(-1, len(state.blocks[0]) - 1),
         owners=np.array(recorder.owners).reshape(-1, len(state.blocks[0]) - 1),
+        hashes=np.array(recorder.hashes).reshape(-1, len(state.blocks[0]) - 1),
         held=tuple(recorder.held),
-        chains=recorder.chains,
+        parents=recorder.parents,
         evictions=tuple(recorder.evictions),
         ended=outcome == cluster.ALL_DONE,
     )

@@ -1,45 +1,9 @@
-"""The lanes component: several ways to batch, one above the other, on one play head.
+"""The lanes component: several ways to batch, one above the other, on one play head. It borrows the
+timeline's modules."""
 
-A Streamlit v2 component like the timeline, whose modules it borrows: plain ES modules in
-static/six_ways and static/timeline.
-"""
+from ui.component import component, skeleton
 
-import hashlib
-from pathlib import Path
-
-import streamlit as st
-
-STATIC = Path(__file__).parents[2] / "static"
-FOLDERS = (STATIC / "six_ways", STATIC / "timeline")
-_SKELETON = """
-<div class="skeleton" role="status" style="min-height: 420px; border-radius: 12px;
-  padding: 14px 18px; font: 400 14px/1.5 var(--st-font), sans-serif; color: var(--st-text-color);
-  border: 1px solid var(--st-border-color);
-  background: repeating-linear-gradient(var(--st-secondary-background-color) 0 44px,
-  transparent 44px 112px)">Getting the ways ready</div>
-"""
-_LOADER = """
-const address = new URL("app/static/six_ways/main.js?v=VERSION", document.baseURI).href;
-export default function (component) {
-  let stop = null, gone = false;
-  import(address).then(({ mount }) => { if (!gone) stop = mount(component); });
-  return () => { gone = true; stop?.(); };
-}
-"""
-
-
-def version() -> str:
-    """A hash of every file that the browser loads."""
-    digest = hashlib.sha256()
-    for folder in FOLDERS:
-        for file in sorted(folder.iterdir()):
-            digest.update(file.name.encode() + file.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-_mount = st.components.v2.component(
-    "batchscope.six_ways", html=_SKELETON, js=_LOADER.replace("VERSION", version())
-)
+_mount = component("six_ways", skeleton(420, "Getting the ways ready"), borrows=["timeline"])
 
 
 def lanes(packet: bytes, *, key: str) -> None:

@@ -1,30 +1,97 @@
 """What the page does: choices in, lanes and tables out. Runs are cached for everybody."""
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from sim import catalog
-from sim.run import Result, simulate
-from sim.scenario import ScenarioError
-from ui.six_ways import figures_of, packing
+from sim.model_config import DescribedModel
+from sim.run import Result, run_resolved
+from sim.scenario import Scenario, ScenarioError, resolve
+from ui import runs, state
+from ui.six_ways import figures_of, form, packing, yours
 from ui.six_ways.figures_of import Outcome
-from ui.six_ways.ways import WAYS, Knob, Value, Way, scenario_of, starting, way_of
+from ui.six_ways.ways import WAYS, Server, Value, Way, length_of, scenario_of, under
 
 DEADLINE_S = 6.0
 WARM: set[str] = set()  # engines that this process has run: their code is compiled
 Chosen = tuple[tuple[str, Value], ...]
+Tell = Callable[[float, str], object]
 
 
-@st.cache_resource(max_entries=128, show_spinner=False)
-def run_of(preset: str, engine: str, chosen: Chosen, model: str, gpu: str) -> Result | str:
+@dataclass(frozen=True)
+class Asked:
+    """What all ways run: `base` is the reader's own scenario, None for a preset's."""
+
+    preset: str
+    server: Server
+    base: Scenario | None
+
+    def scenario(self, way: Way, chosen: Chosen) -> Scenario:
+        """The workload under a way. ScenarioError for an impossible value."""
+        if self.base is not None:
+            length = length_of(self.base, self.server.model)
+            return under(self.base, way, dict(chosen), self.server, length)
+        model, gpu = self.server.model, self.server.gpu
+        assert model is not None
+        assert gpu is not None
+        return scenario_of(self.preset, way, dict(chosen), model, gpu, self.server.tp)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The runs that went, the packet of all lanes, the refusals by engine, and what is to be said
+    of runs that did not finish or are drawn in part."""
+
+    outcomes: list[Outcome]
+    packet: bytes
+    refused: dict[str, str]
+    notes: list[str]
+
+
+def asked(preset: str, model: str | DescribedModel, gpu: str, tp: int) -> Asked | None:
+    """What the choices ask for; None where the reader's own scenario is wanted and not there."""
+    if preset != yours.YOURS.id:
+        return Asked(preset, Server(model, gpu, tp), None)
+    base = yours.scenario()
+    if base is None:
+        return None
+    if base.replicas[0].model is None or base.replicas[0].gpu is None:
+        return Asked(preset, Server(base.replicas[0].model, base.replicas[0].gpu), base)
+    return Asked(preset, Server(model, gpu, tp), base)
+
+
+def run_of(scenario: Scenario, uploads: Mapping[str, bytes]) -> Result | str:
     """A way's run, or why the engine refuses to start."""
+    return _run_of(scenario.digest, scenario, uploads)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _run_of(digest: str, _scenario: Scenario, _uploads: Mapping[str, bytes]) -> Result | str:
     try:
-        scenario = scenario_of(preset, way_of(engine), dict(chosen), model, gpu)
-        return simulate(scenario, deadline_s=DEADLINE_S)
+        resolved = resolve(_scenario)
+        workload, notes = runs.workload(_scenario, _uploads)
+        result = run_resolved(resolved, workload, notes=notes, deadline_s=DEADLINE_S)
     except ScenarioError as error:
-        return " ".join(said(problem) for problem in error.problems)
+        return refusal(error)
+    return lean(result)
+
+
+def lean(result: Result) -> Result:
+    """The same without the records that no lane draws: a cached run must be small."""
+    steps = result.trace.steps[: packing.MOST_STEPS]
+    count = int(steps.first_item[-1] + steps.num_items[-1]) if len(steps) else 0
+    trace = result.trace
+    trace = replace(
+        trace, steps=trace.steps.copy(), items=trace.items[:count].copy(), gaps=trace.gaps.copy(),
+        events=trace.events.copy(),
+    )  # fmt: skip
+    return replace(result, trace=trace)
+
+
+def refusal(error: ScenarioError) -> str:
+    return " ".join(said(problem) for problem in error.problems)
 
 
 def said(problem: str) -> str:
@@ -34,68 +101,81 @@ def said(problem: str) -> str:
     return problem
 
 
-def knob_key(way: Way, knob: Knob) -> str:
-    return f"six_{way.engine}_{knob.name}"
-
-
 def chosen_of(way: Way) -> Chosen:
-    """The knobs of a way as they stand; a preset's where nobody turned them."""
-    start = starting(way)
-    found = [(name, st.session_state.get(f"six_{way.engine}_{name}")) for name in start]
-    return tuple((name, start[name] if value is None else value) for name, value in found)
+    """The knobs of a way as they stand."""
+    fields = ((knob.name, form.KNOBS[way.engine, knob.name]) for knob in way.knobs)
+    return tuple((name, _as_started(field.value, field.usual)) for name, field in fields)
+
+
+def _as_started(value: Value | None, usual: Value) -> Value:
+    return usual if value is None else value  # a number box that was emptied
 
 
 def turn_knobs(way: Way) -> None:
-    """The knobs of a way, in its popover."""
+    """The knobs of a way, in its popover; the form has given them their values."""
     for knob in way.knobs:
-        key = knob_key(way, knob)
-        kept = st.session_state.get(key, knob.start)
+        key = form.KNOBS[way.engine, knob.name].widget()
         if knob.options:
-            st.selectbox(knob.name, knob.options, index=knob.options.index(str(kept)), key=key)
+            st.selectbox(knob.name, knob.options, key=key)
         elif isinstance(knob.start, bool):
-            st.toggle(knob.name, value=bool(kept), key=key)
+            st.toggle(knob.name, key=key)
         else:
-            st.number_input(
-                knob.name, value=int(kept), min_value=knob.least, max_value=1_000_000, key=key
-            )
+            st.number_input(knob.name, min_value=knob.least, max_value=form.MOST, key=key)
 
 
 def outcomes_of(
-    engines: list[str],
-    preset: str,
-    model: str,
-    gpu: str,
-    tell: Callable[[float, str], object] = lambda share, words: None,
-) -> tuple[list[Outcome], bytes, dict[str, str]]:
-    """The runs that went, the packet of all lanes, and the refusals by engine. `tell` hears of each
-    way that is compiled first."""
+    engines: Sequence[str], wanted: Asked, tell: Tell = lambda share, words: None
+) -> Shown:
+    """Run every way that is shown. `tell` hears of each that takes its time."""
     lanes: list[tuple[packing.Told, Result | None]] = []
-    outcomes, refused = [], {}
+    found = Shown([], b"", {}, [])
+    uploads = state.uploads() if wanted.base is not None else {}
     for way in WAYS:
         if way.engine not in engines:
             continue
         chosen = chosen_of(way)
-        if way.engine not in WARM:
-            words = f"Getting {way.title} ready: its scheduler is compiled once"
-            tell(len(lanes) / len(engines), words)
-        result = run_of(preset, way.engine, chosen, model, gpu)
+        announce(way, len(lanes) / len(engines), wanted, tell)
+        try:
+            result = run_of(wanted.scenario(way, chosen), uploads)
+        except ScenarioError as error:
+            result = refusal(error)
         WARM.add(way.engine)
         note = way.note(dict(chosen))
         if isinstance(result, str):
-            refused[way.engine] = result
+            found.refused[way.engine] = result
             lanes.append((packing.Told(way.engine, way.title, note, problem=result), None))
             continue
         outcome = Outcome(way, result)
-        outcomes.append(outcome)
+        found.outcomes.append(outcome)
+        if result.trace.status != "finished":
+            found.notes.append(f"{way.title} did not finish ({result.trace.reason}).")
         figures = figures_of.lane_figures(outcome)
         lanes.append((packing.Told(way.engine, way.title, note, figures), result))
-    return outcomes, packing.pack(lanes), refused
+    drawn = drawn_in_part([outcome.result for outcome in found.outcomes])
+    return replace(found, packet=packing.pack(lanes), notes=[*found.notes, *drawn])
+
+
+def announce(way: Way, share: float, wanted: Asked, tell: Tell) -> None:
+    if way.engine not in WARM:
+        tell(share, f"Getting {way.title} ready: its scheduler is compiled once")
+    elif wanted.base is not None and wanted.base.workload.file is not None:
+        tell(share, f"Running {way.title}")
+
+
+def drawn_in_part(results: Sequence[Result]) -> list[str]:
+    """What of large runs is left out of the lanes, though not of the figures."""
+    requests = max((len(result.workload) for result in results), default=0)
+    steps = max((len(result.trace.steps) for result in results), default=0)
+    parts = []
+    if requests > packing.MOST_ROWS:
+        parts.append(f"the first {packing.MOST_ROWS} of {requests:,} requests")
+    if steps > packing.MOST_STEPS:
+        parts.append(f"the first {packing.MOST_STEPS:,} of up to {steps:,} steps")
+    if not parts:
+        return []
+    return [f"The lanes draw {' and '.join(parts)}; the figures count all of them."]
 
 
 def source(way: Way) -> str:
     """The policy's rule as the running code has it."""
     return inspect.getsource(way.source)
-
-
-def where(model: str, gpu: str) -> str:
-    return f"{model} on {catalog.gpu(gpu).title}"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim import metrics
-from sim.provenance import provenance
+from sim.provenance import ADDS_UP, QUEUE_SHARE, queue_share, step_notes
 from sim.run import Result
 from ui.settings import itl_limit_s
 from ui.six_ways.packing import Parts
@@ -162,10 +162,24 @@ def last_one(outcome: Outcome) -> str:
     return name if name[-1].isdigit() else f"the {name}"
 
 
-def sureness(outcomes: Sequence[Outcome]) -> str:
-    """How sure the milliseconds are, for all ways together, as sentences."""
-    notes = [note for out in outcomes for note in provenance(out.result.trace, out.result.resolved)]
-    return " ".join(f"{note[0].upper()}{note[1:]}." for note in dict.fromkeys(notes))
+def sure(outcomes: Sequence[Outcome]) -> list[str]:
+    """How sure the milliseconds are; what does not hold for all ways names them."""
+    notes: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        for note in step_notes(outcome.result.trace, outcome.result.resolved):
+            notes.setdefault(note, []).append(outcome.way.title)
+    told = [
+        note if len(names) == len(outcomes) else f"{', '.join(names)}: {note}"
+        for note, names in notes.items()
+    ]
+    shares = {outcome.way.title: queue_share(outcome.result.trace) for outcome in outcomes}
+    waiting = [name for name, share in shares.items() if share > QUEUE_SHARE]
+    if told and waiting:
+        most = max(shares.values())
+        told.append(
+            f"{', '.join(waiting)}: up to {most:.0%} of the mean TTFT is queueing, {ADDS_UP}"
+        )
+    return told
 
 
 def close(a: float, b: float) -> bool:

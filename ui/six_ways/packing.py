@@ -17,6 +17,7 @@ from ui.timeline import rows
 from ui.timeline.packet import smallest, write
 
 MOST_ROWS = 40
+MOST_STEPS = 4_000
 Parts = list[tuple[str, str | bool]]
 
 
@@ -60,7 +61,8 @@ def empty() -> dict[str, Any]:
 def lane(result: Result) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
     """The header and the arrays of one run; times are seconds of the run's clock."""
     trace = result.trace
-    steps, count = trace.steps, len(trace.steps)
+    steps = trace.steps[:MOST_STEPS]
+    count = len(steps)
     shown = np.arange(min(len(trace.requests), MOST_ROWS))
     index = np.full(len(trace.requests) + 1, -1)
     index[shown] = shown

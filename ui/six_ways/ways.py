@@ -8,10 +8,13 @@ from types import ModuleType
 from typing import Any
 
 from sim import catalog
+from sim.knobs.engine import NO_MODEL_LEN
+from sim.model_config import DescribedModel, model_of
 from sim.policies import orca, sarathi, sglang, static, tensorrt_llm, vllm_v0, vllm_v1
 from sim.scenario import Scenario, parse_scenario, resolve
-from ui import presets
+from ui import machines, presets
 from ui.presets import Preset
+from ui.settings import written
 
 PRESETS = (
     Preset("six_ways_chats_two_documents", "Chats + two documents"),
@@ -152,24 +155,93 @@ def way_of(engine: str) -> Way:
     return next(way for way in WAYS if way.engine == engine)
 
 
-def starting(way: Way) -> dict[str, Value]:
-    """The knobs as a preset has them."""
-    return {knob.name: knob.start for knob in way.knobs}
+# Knobs that mean the same in every engine: they start as the reader's scenario has them.
+BUDGET = {
+    "vllm_v1": "max_num_batched_tokens", "vllm_v0": "max_num_batched_tokens",
+    "tensorrt_llm": "max_num_tokens", "sarathi": "chunk_size", "sglang": "chunked_prefill_size",
+}  # fmt: skip
+SEQS = {
+    "orca": "max_num_seqs", "vllm_v0": "max_num_seqs", "vllm_v1": "max_num_seqs",
+    "sarathi": "max_num_seqs", "tensorrt_llm": "max_batch_size", "sglang": "max_running_requests",
+}  # fmt: skip
+MOST_SEQS = 256  # to start with, where a scenario leaves it open
+
+
+def starting(way: Way, base: Scenario | None = None) -> dict[str, Value]:
+    """The knobs as a preset has them; with `base`, as that scenario has them where it says."""
+    found = {knob.name: knob.start for knob in way.knobs}
+    if base is None:
+        return found
+    policy = base.replicas[0].policy
+    budget = policy.max_num_batched_tokens
+    if budget and way.engine in BUDGET:
+        # vLLM V0 runs prompts whole: its limit must hold the longest
+        least = length_of(base, None) if way.engine == "vllm_v0" else 1
+        if way.engine == "tensorrt_llm":
+            least = int(found["tokens_per_block"])
+        found[BUDGET[way.engine]] = max(budget, least)
+    if way.engine in SEQS:
+        found[SEQS[way.engine]] = policy.max_num_seqs or min(MOST_SEQS, budget or MOST_SEQS)
+    if way.engine == "vllm_v1":
+        found["long_prefill_token_threshold"] = policy.long_prefill_token_threshold
+        found["enable_chunked_prefill"] = policy.enable_chunked_prefill
+    return found
+
+
+def length_of(base: Scenario, model: str | DescribedModel | None) -> int:
+    """The longest request that all ways get: the scenario's, or what the model was made for."""
+    replica = base.replicas[0]
+    if replica.policy.max_model_len:
+        return int(replica.policy.max_model_len)
+    name = model or replica.model
+    return model_of(name).max_model_len if name else NO_MODEL_LEN
 
 
 def scenario_of(
-    preset: str, way: Way, chosen: Mapping[str, Value], model: str, gpu: str
+    preset: str,
+    way: Way,
+    chosen: Mapping[str, Value],
+    model: str | DescribedModel,
+    gpu: str,
+    tp: int = 1,
 ) -> Scenario:
-    """A preset's workload under a way. ScenarioError for an impossible value.
+    """A preset's workload under a way. ScenarioError for an impossible value."""
+    base = presets.scenario_of(preset)
+    runs = machines.own_model(gpu) or model_of(model)
+    length = min(length_of(base, model), runs.max_model_len)
+    return under(base, way, chosen, Server(model, gpu, tp), length)
 
-    All ways get the same room: the longest request and the KV memory of the preset, in the words
-    of each engine.
+
+@dataclass(frozen=True)
+class Server:
+    """What all ways run on. Without model and GPU: the scenario's own, or its linear toy."""
+
+    model: str | DescribedModel | None
+    gpu: str | None
+    tp: int = 1
+
+    def __str__(self) -> str:
+        if self.model is None or self.gpu is None:
+            return "the linear toy's step times"
+        if machines.is_profile(self.gpu):
+            return "".join(machines.said(None, self.gpu))
+        gpu = catalog.gpu(self.gpu).title
+        return f"{self.model} on {f'{self.tp} x ' if self.tp > 1 else ''}{gpu}"
+
+
+def under(
+    base: Scenario, way: Way, chosen: Mapping[str, Value], server: Server, length: int
+) -> Scenario:
+    """A scenario's workload under a way. ScenarioError for an impossible value.
+
+    All ways get the same room: requests of up to `length` tokens, and the KV memory of the scenario
+    (a preset's blocks, else what fits the GPU), in the words of each engine.
     """
-    data: dict[str, Any] = presets.scenario_of(preset).model_dump(mode="json")
+    data: dict[str, Any] = base.model_dump(mode="json")
     replica = data["replicas"][0]
     shared = replica["policy"]
-    length = min(shared["max_model_len"], catalog.model(model).max_model_len)
-    replica |= {"model": model, "gpu": gpu}
+    replica |= {"tp": 1 if machines.is_profile(server.gpu) else server.tp}
+    replica |= machines.replica_fields(written(server.model), server.gpu, replica["latency"])
     policy: dict[str, Any] = {"engine": way.engine, **chosen, **NO_CACHE.get(way.engine, {})}
     if way.length is not None:
         policy[way.length] = length
@@ -180,8 +252,8 @@ def scenario_of(
         policy[way.kv] = blocks + 1 if way.engine == "vllm_v1" else blocks
     elif way.engine == "static":  # it has no knob for the length, which decides what is left for KV
         shared["max_model_len"] = length
-        server = resolve(parse_scenario(data)).replicas[0]
-        room = (server.num_gpu_blocks - 1) * shared["block_size"]
+        resolved = resolve(parse_scenario(data)).replicas[0]
+        room = (resolved.num_gpu_blocks - 1) * shared["block_size"]
         policy[way.kv] = min(room, max(1, int(chosen["max_batch_size"])) * length)
     replica["policy"] = policy
     return parse_scenario(data)

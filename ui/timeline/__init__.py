@@ -1,18 +1,15 @@
 """The timeline component: dials, one sentence, the animated picture of a run, and its inspector.
 
-A Streamlit v2 component. Its JavaScript lives in static/timeline as plain ES modules and is served
-by Streamlit itself; the string handed to Streamlit is only a loader, with a hash of those files in
-the address so that a browser never mixes two versions.
+A Streamlit v2 component, see ui.component; its JavaScript lives in static/timeline.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import streamlit as st
 
+from ui.component import component
 from ui.timeline.dials import Dials
 from ui.timeline.envelope import Button, Compare, Envelope, Problem, Question, View, enclose
 
@@ -30,34 +27,12 @@ __all__ = [
     "turned",
 ]
 
-SOURCES = Path(__file__).parents[2] / "static" / "timeline"
-
 _SKELETON = """
 <div class="skeleton" aria-hidden="true" style="height: 640px; border-radius: 12px; opacity: .5;
   background: linear-gradient(var(--st-secondary-background-color) 0 96px, transparent 96px 148px,
   var(--st-secondary-background-color) 148px)"></div>
 """
-_LOADER = """
-const address = new URL("app/static/timeline/main.js?v=VERSION", document.baseURI).href;
-export default function (component) {
-  let stop = null, gone = false;
-  import(address).then(({ mount }) => { if (!gone) stop = mount(component); });
-  return () => { gone = true; stop?.(); };
-}
-"""
-
-
-def version() -> str:
-    """A hash of every file that the browser loads."""
-    digest = hashlib.sha256()
-    for file in sorted(SOURCES.iterdir()):
-        digest.update(file.name.encode() + file.read_bytes())
-    return digest.hexdigest()[:12]
-
-
-_mount = st.components.v2.component(
-    "batchscope.timeline", html=_SKELETON, js=_LOADER.replace("VERSION", version())
-)
+_mount = component("timeline", _SKELETON)
 
 
 @dataclass(frozen=True)
