@@ -173,6 +173,8 @@ def admit_waiting(state: State, replica: int, budget: int, cut: int) -> int:
             return reasons.MAX_NUM_SEQS
 
         hits = kv.look_up(state, replica, r) if policy.enable_prefix_caching else 0
+        if request.load_tokens == request.prompt_len:  # its last block comes in any case
+            hits = min(hits, (request.load_tokens - 1) // policy.block_size)
         computed = hits * policy.block_size
         if request.load_tokens > computed:
             refusal, missing = lacks_blocks(state, replica, r, hits, request.num_tokens)
