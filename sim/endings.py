@@ -5,7 +5,7 @@ drops.
 import numpy as np
 
 from sim import kv_cache as kv
-from sim import queues, reasons, swapping
+from sim import loading, queues, reasons, swapping
 from sim.compiled import njit, njit_inner
 from sim.recording import note, write_gap
 from sim.state import State
@@ -45,7 +45,7 @@ def complete(state: State, replica: int, flags: np.ndarray, now_s: float) -> Non
                 if request.last_token_s == gap_since_s:
                     gaps[log.num_gaps - 1].count += 1
                 else:
-                    write_gap(gaps, log, item.request, seconds)
+                    write_gap(gaps, log, counters.step, item.request, seconds)
                     gap_since_s = request.last_token_s
             request.last_token_s = now_s
             ends = request.num_tokens >= request.stop_at or flags[i] != reasons.NOT_FINISHED
@@ -63,7 +63,8 @@ def complete(state: State, replica: int, flags: np.ndarray, now_s: float) -> Non
 def _end(state: State, replica: int, r: int, flag: int, now_s: float) -> None:
     """Finish `r`; it leaves `running` when the ranks are closed."""
     request = state.requests[r]
-    if not state.policy[replica].hold_finished:
+    policy = state.policy[replica]
+    if not policy.hold_finished and (not policy.hold_for_transfer or flag == reasons.ABORT):
         kv.release(state, replica, r)
     request.status = reasons.FINISHED
     request.finish_reason = flag
@@ -96,7 +97,7 @@ def _close_ranks(state: State, replica: int) -> None:
         if state.requests[running[i]].status == reasons.RUNNING:
             running[kept] = running[i]
             kept += 1
-        else:
+        elif state.policy[replica].hold_finished:
             kv.release(state, replica, running[i])
     counters.num_running = kept
 
@@ -114,6 +115,9 @@ def abort(state: State, r: int, now_s: float) -> bool:
         _leave(state, r, now_s)
     elif request.status == reasons.SWAPPED:
         swapping.remove(state, replica, r)
+        _leave(state, r, now_s)
+    elif request.status in (reasons.LOADING, reasons.LOADED):
+        loading.lose(state, replica, r)
         _leave(state, r, now_s)
     else:
         return False

@@ -36,6 +36,7 @@ def begin_step(state: State, replica: int) -> None:
     counters.num_admitted = 0
     counters.num_preempted = 0
     counters.num_ended = 0
+    counters.num_reserved = 0
     counters.num_swapped_in = 0
     counters.swapped_out_blocks = 0
     counters.swapped_in_blocks = 0
@@ -78,7 +79,7 @@ def unplan(state: State, replica: int, r: int) -> int:
 def add(state: State, replica: int, r: int) -> None:
     """A request arrives at a replica's waiting queue."""
     request = state.requests[r]
-    request.num_tokens = request.prompt_len
+    request.num_tokens = request.prompt_len + request.num_outputs
     request.stop_at = min(
         request.prompt_len + min(request.max_tokens, request.output_len),
         state.policy[replica].max_model_len,

@@ -45,6 +45,9 @@ EVENTS = (
     "swapped_in",  # back from host memory; value and limit as above
     "ignored",  # dropped from the queue for ever; value = tokens to compute, limit = most allowed
     "refused_closed_batch",  # a batch runs to its end first; value = live members, limit = members
+    "loading_kv",  # blocks reserved for KV from elsewhere; value = tokens to come, limit = blocks
+    "kv_loaded",  # runs with KV from elsewhere; value = tokens computed there, limit = 0
+    "refused_slots",  # no more may wait for KV from elsewhere; value = how many do
 )
 (
     ADMITTED,
@@ -63,6 +66,9 @@ EVENTS = (
     SWAPPED_IN,
     IGNORED,
     REFUSED_CLOSED_BATCH,
+    LOADING_KV,
+    KV_LOADED,
+    REFUSED_SLOTS,
 ) = range(len(EVENTS))
 
 # Why a request ended, and where it stands until then.
@@ -75,6 +81,10 @@ STATUSES = (
     "aborted",
     "rejected",
     "swapped",  # preempted, its KV in host memory
+    "prefilling",  # its prompt is computed by a prefill server, or is about to be handed over
+    "loading",  # its blocks are reserved, its KV is on its way (vLLM: WAITING_FOR_REMOTE_KVS)
+    "loaded",  # its KV has come, it waits for a step
+    "failed",  # its KV was lost on the way
 )
 (
     EXPECTED,
@@ -85,6 +95,10 @@ STATUSES = (
     ABORTED_REQUEST,
     REJECTED,
     SWAPPED,
+    PREFILLING,
+    LOADING,
+    LOADED,
+    FAILED,
 ) = range(len(STATUSES))
 
 FINISH_REASONS = ("none", "length", "stop", "max_model_len", "abort")
@@ -97,6 +111,7 @@ REJECTIONS = (
     "prompt_exceeds_kv_pool",
     "prompt_exceeds_token_budget",  # it may not be split, and no step has room for it
     "request_exceeds_kv_pool",  # prompt + max_tokens: the engine reserves for both
+    "slo_out_of_reach",  # early rejection: it would miss its limits, as far as one can foresee
 )
 (
     NOT_REJECTED,
@@ -104,6 +119,7 @@ REJECTIONS = (
     REJECT_KV_POOL,
     REJECT_TOKEN_BUDGET,
     REJECT_REQUEST_KV,
+    REJECT_SLO,
 ) = range(len(REJECTIONS))
 
 # How a run ends.

@@ -18,10 +18,10 @@ def note(state: State, r: int, kind: int, value: int, limit: int) -> None:
 
 
 @njit_inline
-def write_gap(gaps, log, r: int, seconds: float) -> None:
-    """Write down a gap that `r` had in the step at hand."""
+def write_gap(gaps, log, step: int, r: int, seconds: float) -> None:
+    """Write down a gap that `r` had in the step in row `step`."""
     gap = gaps[log.num_gaps]
-    gap.step = log.num_steps
+    gap.step = step
     gap.request = r
     gap.count = 1
     gap.seconds = seconds

@@ -41,6 +41,7 @@ REQUEST = np.dtype(
         ("arrival_s", np.float64),  # inf: released by a closed loop
         ("abort_after_s", np.float64),  # inf: never
         ("first_run", np.int64),  # its content: rows of the run table
+        ("load_tokens", np.int64),  # of its first tokens KV lies elsewhere and will be loaded
         ("output_base", np.int64),  # token id of its first output; the following ones count up
         ("num_runs", np.int32),
         ("loop", np.int32),  # closed loop it belongs to, -1 for none
@@ -76,6 +77,8 @@ RUN = np.dtype([("start", np.int64), ("token", np.int64)], align=True)
 OUTPUT_BASE = 1_000_000_000
 OUTPUT_STRIDE = 100_000
 PRIVATE_BASE = 1 << 44
+# `output_base` of a request whose real outputs are written into the run table, behind its prompt.
+REAL_OUTPUTS = -1
 
 
 def empty_requests(n: int) -> Table:

@@ -30,6 +30,8 @@ POLICY = np.dtype(
         ("requeue", np.int64),  # where a preempted request waits: queues.TO_HEAD ...
         ("watermark_always", np.int64),  # 0: waived while nothing runs, as in vLLM V1
         ("hold_finished", np.int64),  # 1: static batching, a padded batch ends as one
+        ("hold_for_transfer", np.int64),  # 1: a prefill pool, KV stays until it has been moved
+        ("num_slots", np.int64),  # requests that may hold KV at once; 0: max_num_seqs
         ("num_host_blocks", np.int64),  # vLLM V0: room for swapped KV, 0: preemption recomputes
         # Sarathi-Serve's chunk schedule: max_num_batched_tokens by position in the prompt
         ("dynamic_low", np.int64),
@@ -68,6 +70,10 @@ COUNTERS = np.dtype(
         ("num_ended", np.int64),
         ("num_swapped", np.int64),
         ("num_swapped_in", np.int64),
+        ("num_loading", np.int64),  # wait for KV from elsewhere, or have got it and wait to run
+        ("num_loaded", np.int64),  # of these, have got it
+        ("num_reserved", np.int64),  # got their blocks in the step at hand: loads to be started
+        ("step", np.int64),  # row of the step at hand in the trace
         ("num_free_host_blocks", np.int64),
         ("swapped_out_blocks", np.int64),  # of the step at hand
         ("swapped_in_blocks", np.int64),
@@ -123,8 +129,8 @@ LOG = np.dtype(
 
 
 class State(NamedTuple):
-    """Every array of a run. R replicas, n requests, S = max_num_seqs, B blocks of the largest
-    replica.
+    """Every array of a run. R replicas, n requests, S = max_num_seqs, H slots (requests that may
+    hold KV at once), L = H - S, B blocks of the largest replica.
     """
 
     requests: Table  # (n,)
@@ -133,9 +139,10 @@ class State(NamedTuple):
     counters: Table  # (R,)
     running: np.ndarray  # (R, S) request ids in list order
     swapped: np.ndarray  # (R, S) requests whose KV is in host memory, a stack: last out, first in
+    loading: np.ndarray  # (R, L) requests that hold blocks for KV from elsewhere, in that order
     heap: np.ndarray  # (R, n) waiting requests under the priority policy, else (R, 0)
-    free_slots: np.ndarray  # (R, S) unused rows of the block table, a stack
-    block_table: np.ndarray  # (R, S, blocks a request can hold)
+    free_slots: np.ndarray  # (R, H) unused rows of the block table, a stack
+    block_table: np.ndarray  # (R, H, blocks a request can hold)
     hits: np.ndarray  # (R, blocks a request can hold) scratch of the prefix look-up
     blocks: Table  # (R, B)
     buckets: Table  # (R, power of two) prefix cache: hash -> blocks, oldest first
@@ -184,6 +191,7 @@ def new_state(
     longest = policy.max_model_len * np.where(policy.hold_finished, 2, 1)  # two may pad each other
     per_request = -(-longest // policy.block_size)
     table_width = int(np.minimum(per_request, policy.num_gpu_blocks - 1).max())
+    holders = np.maximum(policy.num_slots, policy.max_num_seqs)
     any_priority = bool(policy.priority.any())
     num_buckets = 1
     if policy.enable_prefix_caching.any():
@@ -192,7 +200,7 @@ def new_state(
     counters = records(replicas, COUNTERS)
     counters.first_waiting = counters.last_waiting = -1
     counters.previous_end_s = np.nan
-    counters.num_free_slots = policy.max_num_seqs
+    counters.num_free_slots = holders
     counters.num_free_host_blocks = policy.num_host_blocks
     counters.num_free_blocks = policy.num_gpu_blocks - 1
 
@@ -210,9 +218,10 @@ def new_state(
         counters=counters,
         running=np.zeros((replicas, slots), np.int64),
         swapped=np.zeros((replicas, slots), np.int64),
+        loading=np.zeros((replicas, int((holders - policy.max_num_seqs).max())), np.int64),
         heap=np.zeros((replicas, len(requests) if any_priority else 0), np.int64),
-        free_slots=np.tile(np.arange(slots - 1, -1, -1, dtype=np.int32), (replicas, 1)),
-        block_table=np.zeros((replicas, slots, table_width), np.int32),
+        free_slots=unused_slots(holders),
+        block_table=np.zeros((replicas, int(holders.max()), table_width), np.int32),
         hits=np.zeros((replicas, table_width), np.int32),
         blocks=blocks,
         buckets=records((replicas, num_buckets), BUCKET),
@@ -224,5 +233,13 @@ def new_state(
         steps=uninitialised(num_steps, STEP),
         items=uninitialised(num_items, ITEM),
         events=uninitialised(max(num_events, events_per_step(policy)), EVENT),
-        gaps=uninitialised(4096, GAP),
+        gaps=uninitialised(4096 + 2 * replicas * slots, GAP),
     )
+
+
+def unused_slots(holders: np.ndarray) -> np.ndarray:
+    """A stack of slot numbers for each replica, its number 0 on top."""
+    slots = np.zeros((len(holders), int(holders.max())), np.int32)
+    for replica, count in enumerate(holders.tolist()):
+        slots[replica, :count] = np.arange(count - 1, -1, -1)
+    return slots

@@ -85,6 +85,10 @@ GAP = np.dtype(
 class Trace:
     """The records of one run. `requests` is the final request table (see requests.REQUEST).
 
+    Under disaggregation the prompt of request r is computed by its leg, request len(requests) + r
+    to items and events: row r of `legs`. `journeys` (world.JOURNEY) tell the way of its KV; row
+    len(requests) + r that of a prefix that came from a KV store.
+
     `items` is empty when item records were off; everything in metrics.py works without it, since
     gaps between tokens are kept as step durations with counts, and as GAP rows where they are
     anything else."""
@@ -100,3 +104,7 @@ class Trace:
     block_size: int
     num_blocks: int  # usable KV blocks of a replica (the null block does not count)
     peak_kv_blocks: int
+    replica_blocks: np.ndarray  # (R,) the same of each replica
+    replica_peaks: np.ndarray  # (R,) most KV blocks in use, or reserved for KV to come
+    legs: Table
+    journeys: Table

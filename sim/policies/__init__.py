@@ -3,6 +3,8 @@
 A policy answers two questions: who may have KV memory, and who gets tokens of this step's budget.
 It sees requests, KV blocks and its own knobs; never a clock, a GPU or a page."""
 
+from collections.abc import Iterable
+
 from sim import moves
 from sim.compiled import njit, njit_inner
 from sim.policies import orca, sarathi, sglang, static, tensorrt_llm, vllm_v0, vllm_v1
@@ -34,6 +36,12 @@ ANY = ()
 def only(engine: int) -> tuple[int, ...]:
     """What tells `schedule_for` at compile time that every replica runs this engine."""
     return (0,) * (engine + 1)
+
+
+def used(engines: Iterable[int]) -> tuple[int, ...]:
+    """The same for a table of replicas: ANY where they do not all run one engine."""
+    kinds = {int(engine) for engine in engines}
+    return only(kinds.pop()) if len(kinds) == 1 else ANY
 
 
 @njit

@@ -8,7 +8,7 @@ Source: `vllm/v1/core/sched/scheduler.py`, `Scheduler.schedule`, vLLM 0.26.0, sy
 scheduling."""
 
 from sim import kv_cache as kv
-from sim import moves, queues, reasons
+from sim import loading, moves, queues, reasons
 from sim.compiled import njit_inner
 from sim.state import State
 
@@ -21,7 +21,8 @@ def schedule(state: State, replica: int) -> None:
     if counters.num_preempted > 0:
         counters.stop_reason = reasons.PREEMPTED
     else:
-        counters.stop_reason = admit_waiting(state, replica, budget, cut)
+        budget, cut, goes_on = admit_loaded(state, replica, budget, cut)
+        counters.stop_reason = admit_waiting(state, replica, budget, cut) if goes_on else cut
 
 
 @njit_inner
@@ -114,6 +115,47 @@ def least_important(state: State, replica: int) -> int:
 
 
 @njit_inner
+def admit_loaded(state: State, replica: int, budget: int, cut: int):
+    """Those whose KV has come from elsewhere run before anybody waiting, in order; those whose KV
+    is still on its way are passed over. Returns (tokens left, why a chunk was cut or nobody more
+    goes, whether others may)."""
+    policy, counters = state.policy[replica], state.counters[replica]
+    place = 0
+    while counters.num_loaded > 0 and place < counters.num_loading:
+        r = state.loading[replica, place]
+        request = state.requests[r]
+        if request.status != reasons.LOADED:
+            place += 1
+            continue
+        needed = request.num_tokens - request.num_computed
+        if budget == 0:
+            moves.note(state, r, reasons.REFUSED_BUDGET, needed, 0)
+            return budget, reasons.BUDGET, False
+        if counters.num_running >= policy.max_num_seqs:
+            limit = policy.max_num_seqs
+            moves.note(state, r, reasons.REFUSED_MAX_NUM_SEQS, counters.num_running, limit)
+            return budget, reasons.MAX_NUM_SEQS, False
+        n = needed
+        if 0 < policy.long_prefill_token_threshold < n:
+            n = policy.long_prefill_token_threshold
+            cut = reasons.CHUNK_CAP
+        if n > budget:
+            n = budget
+            cut = reasons.BUDGET
+        tokens = request.num_computed + n
+        if not kv.grow(state, replica, r, min(tokens, policy.max_model_len)):
+            missing = kv.blocks_for(tokens, policy.block_size) - request.num_blocks
+            moves.note(state, r, reasons.REFUSED_KV_BLOCKS, missing, counters.num_free_blocks)
+            return budget, reasons.KV_BLOCKS, False
+        loading.enter(state, replica, r)
+        if policy.enable_prefix_caching:
+            kv.enter_full_blocks(state, replica, r, tokens)
+        moves.plan(state, replica, r, n, needed)
+        budget -= n
+    return budget, cut, True
+
+
+@njit_inner
 def admit_waiting(state: State, replica: int, budget: int, cut: int) -> int:
     """Admit from the head of the waiting queue; the first that cannot go ends it. Returns why it
     ended.
@@ -132,6 +174,15 @@ def admit_waiting(state: State, replica: int, budget: int, cut: int) -> int:
 
         hits = kv.look_up(state, replica, r) if policy.enable_prefix_caching else 0
         computed = hits * policy.block_size
+        if request.load_tokens > computed:
+            refusal, missing = lacks_blocks(state, replica, r, hits, request.load_tokens)
+            if refusal == reasons.ADMITTED and counters.num_loading == state.loading.shape[1]:
+                refusal, missing = reasons.REFUSED_SLOTS, counters.num_loading
+            if refusal != reasons.ADMITTED:
+                moves.note(state, r, refusal, missing, counters.num_free_blocks)
+                return reasons.KV_BLOCKS
+            loading.reserve(state, replica, r, hits)
+            continue
         needed = request.num_tokens - computed
         n = needed
         if 0 < policy.long_prefill_token_threshold < n:

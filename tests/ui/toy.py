@@ -9,6 +9,7 @@ import numpy as np
 from sim import reasons
 from sim.requests import empty_requests
 from sim.trace import EVENT, GAP, ITEM, STEP, Trace
+from sim.world import JOURNEY
 
 STEP_S, PREFILL_S, DECODE_S = 0.005, 12e-6, 40e-6
 
@@ -102,6 +103,10 @@ def run(
         block_size=16,
         num_blocks=1000,
         peak_kv_blocks=0,
+        replica_blocks=np.array([1000]),
+        replica_peaks=np.array([0]),
+        legs=requests[:0],
+        journeys=np.zeros(0, JOURNEY).view(np.recarray),
     )
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sim import engine, policies
+from sim import cluster, engine, policies
 from sim.run import workload_of
 from sim.scenario import Resolved, Scenario, resolve
-from sim.state import State, events_per_step, new_state
+from sim.state import State
 from sim.trace import Trace
 from sim.workload import Workload, to_requests
 
@@ -109,23 +109,22 @@ def replay(scenario: Scenario) -> Replay:
     if int(resolved.policy[0].num_gpu_blocks) - 1 > MOST_BLOCKS:
         raise ValueError(f"at most {MOST_BLOCKS} KV blocks can be drawn")
     workload, _ = workload_of(scenario)
-    requests = to_requests(workload)
-    state = new_state(
-        requests,
+    state, world = engine.prepare(
+        to_requests(workload),
         workload.runs,
         resolved.policy,
-        num_steps=MOST_STEPS + 8,
-        num_items=64 * MOST_STEPS,
-        num_events=MOST_STEPS * events_per_step(resolved.policy),
+        resolved.latency,
+        loop_think_s=workload.loop_think_s,
+        limits=engine.Limits(max_steps=MOST_STEPS),
     )
-    limits = engine.Limits(max_steps=MOST_STEPS)
-    world = engine.new_world(state, resolved.latency, workload.loop_think_s, limits, True)
     engines = policies.only(int(resolved.policy[0].engine))
     recorder = Recorder()
-    outcome = engine.SLICE_OVER
-    while outcome == engine.SLICE_OVER:
+    outcome = cluster.SLICE_OVER
+    while outcome in (cluster.SLICE_OVER, cluster.NO_ROOM):
         taken = int(state.log[0].num_steps)
-        outcome = engine.run_slice(state, world, engines, 1)
+        outcome = cluster.run_slice(state, world, engines, cluster.LONE, 1)
+        if outcome == cluster.NO_ROOM:
+            state = engine.with_more_room(state, world)
         if int(state.log[0].num_steps) > taken:
             recorder.take(state)
     status, reason = engine.explain_outcome(outcome, state, world)
@@ -138,5 +137,5 @@ def replay(scenario: Scenario) -> Replay:
         held=tuple(recorder.held),
         chains=recorder.chains,
         evictions=tuple(recorder.evictions),
-        ended=outcome == engine.ALL_DONE,
+        ended=outcome == cluster.ALL_DONE,
     )
