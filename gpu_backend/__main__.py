@@ -1,18 +1,169 @@
-"""`python -m gpu_backend`: the engine without a browser."""
+"""`python -m gpu_backend`: the real engine without a browser.
 
+Exit 0 on success; 2 with one sentence on stderr for bad input or a run that failed.
+"""
+
+import json
 import sys
+from pathlib import Path
+from typing import Any
 
 import click
 
+from gpu_backend import library, presets, smollm2
+from gpu_backend.device import OutOfMemory, choose
+from gpu_backend.run import BLOCKS, POINTS, Comparison, RealRun, Update, compare, run_scenario
+from gpu_backend.sampling import Sampling
 from gpu_backend.serve_check import serve_check_command
+from sim.commands import cancel_on_interrupt
+from sim.run import workload_of
+from sim.scenario import Scenario, load_scenario
+
+__all__ = ["gpu_backend", "main"]
+
+LABEL = 24
+SHOWN_TEXT = 60
 
 
 @click.group(name="gpu_backend", context_settings={"help_option_names": ["-h", "--help"]})
 def gpu_backend() -> None:
-    """Measured beside simulated."""
+    """Batchscope's real engine: the simulator's scheduler, steps run by PyTorch."""
+
+
+@gpu_backend.command("models")
+def models_command() -> None:
+    """What can be run here, what is downloaded, and where."""
+    device = choose()
+    where = f"{device.title}, {device.dtype_name}, {device.threads} CPU threads"
+    click.echo(f"runs on {where}")
+    for offer in library.offers():
+        mark = "ready" if offer.ready else "not fetched"
+        click.echo(f"{offer.name:<{LABEL}}{mark:<14}{offer.title} ({offer.place})")
+
+
+@gpu_backend.command("fetch")
+@click.argument("name", type=click.Choice(["smollm2"]))
+def fetch_command(name: str) -> None:
+    """Download SmolLM2-135M-Instruct (93 MB), check its sha256, and convert it."""
+    try:
+        folder = smollm2.fetch(show_progress)
+    except smollm2.FetchError as error:
+        raise click.ClickException(str(error)) from None
+    click.echo(f"{name}: {folder}")
+
+
+def show_progress(stage: str, share: float | None) -> None:
+    """One line on stderr, written over."""
+    text = stage if share is None else f"{stage} {share:4.0%}"
+    click.echo(f"\r{text:<{LABEL}}", nl=False, err=True)
+
+
+# --- run ------------------------------------------------------------------------------------------
+
+
+@gpu_backend.command("run")
+@click.option("--model", default=library.DEFAULT, show_default=True, help="See `models`.")
+@click.option("--scenario", type=click.Path(path_type=Path), help="Default: chats, a long prompt.")
+@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="In place of the scenario's seed.")
+@click.option("--temperature", type=click.FloatRange(0, 100), default=0.0, help="0 is greedy.")
+@click.option("--device", "kind", type=click.Choice(["auto", "cuda", "cpu"]), default="auto")
+@click.option("--dtype", type=click.Choice(["auto", "bf16", "fp32"]), default="auto")
+@click.option("--threads", type=click.IntRange(1, 1024), help="Of the CPU; default: all.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def run_command(
+    model: str,
+    scenario: Path | None,
+    seed: int | None,
+    temperature: float,
+    kind: str,
+    dtype: str,
+    threads: int | None,
+    as_json: bool,
+) -> None:
+    """Serve a scenario's requests for real, then simulate the same beside it.
+
+    Ctrl-C ends the run and keeps what was measured so far.
+    """
+    wanted = presets.scenario() if scenario is None else load_scenario(scenario)
+    if seed is not None:
+        wanted = wanted.model_copy(update={"seed": seed})
+    workload, notes = workload_of(wanted, base_folder=scenario.parent if scenario else None)
+    run = run_scenario(
+        wanted,
+        workload,
+        choose(kind, dtype, threads),
+        model=model,
+        sampling=Sampling(temperature, wanted.seed),
+        cancelled=cancel_on_interrupt(),
+        on_update=show_update,
+    )
+    click.echo("", err=True)
+    for note in (*notes, *run.order.notes, *notes_of(wanted, run)):
+        click.echo(f"note: {note}", err=True)
+    if run.served.error is not None:
+        raise click.ClickException(run.served.error)
+    comparison = compare(run)
+    if as_json:
+        click.echo(json.dumps(comparison.report(), indent=2, allow_nan=False))
+    else:
+        click.echo(table(comparison))
+
+
+def notes_of(scenario: Scenario, run: RealRun) -> list[str]:
+    """How a run ended, where it did not finish, and whether its times count."""
+    notes = []
+    if run.trace.status != "finished":
+        notes.append(f"{run.trace.status}: {run.trace.reason}")
+    if run.served.contaminated_why is not None:
+        notes.append(f"the times are not those of a quiet machine: {run.served.contaminated_why}")
+    if scenario.replicas[0].latency.kind in ("linear", "roofline"):
+        notes.append("simulated with a first guess: this machine's bandwidth and GEMM peak")
+    return notes
+
+
+def show_update(update: Update) -> None:
+    text = update.stage
+    if update.stage == "run":
+        text = f"step {update.steps}, {update.tokens} of {update.all_tokens} tokens"
+    click.echo(f"\r{text:<{SHOWN_TEXT}}", nl=False, err=True)
+
+
+def table(comparison: Comparison) -> str:
+    """The figures as text, times in ms."""
+    run = comparison.run
+    lines = [
+        f"{run.device.title}, {run.device.dtype_name}, {run.device.threads} threads; {run.backend}",
+        f"{run.loaded.title}: {len(run.trace.requests)} requests, {len(run.trace.steps)} steps",
+        f"{'':<{LABEL}}{'measured':>12}{'simulated':>12}{'difference':>12}",
+    ]
+    sides = (comparison.measured, comparison.simulated, comparison.difference)
+    for name in BLOCKS:
+        for point in POINTS:
+            cells = [side[name] and side[name][point] for side in sides]
+            lines.append(row(f"{name[:-2]} {point}, ms", cells, 1e3))
+    for name, unit in (("duration_s", "duration, s"), ("output_tokens_per_s", "output tokens/s")):
+        lines.append(row(unit, [side[name] for side in sides], 1.0))
+    if comparison.step_error is not None:
+        lines.append(
+            f"step time, mean absolute error of the simulation: {comparison.step_error:.1%}"
+        )
+    for r in range(len(run.trace.requests)):
+        text = " ".join(run.text(r).split())[:SHOWN_TEXT]
+        lines.append(f"{run.order.workload.label(r):<{LABEL}}{text}")
+    return "\n".join(lines)
+
+
+def row(label: str, cells: list[Any], factor: float) -> str:
+    real, ours, off = cells
+    shown = ["-" if value is None else f"{value * factor:,.2f}" for value in (real, ours)]
+    shown.append("-" if off is None else f"{off:+.1%}")
+    return f"{label:<{LABEL}}" + "".join(f"{cell:>12}" for cell in shown)
 
 
 gpu_backend.add_command(serve_check_command)
+
+
+# --- errors ---------------------------------------------------------------------------------------
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,9 +175,11 @@ def main(arguments: list[str] | None = None) -> int:
         return status if isinstance(status, int) else 0
     except click.Abort:
         return 130
-    except (click.ClickException, ValueError) as error:
-        words = error.format_message() if isinstance(error, click.ClickException) else str(error)
-        click.echo(f"error: {words}", err=True)
+    except click.ClickException as error:
+        click.echo(f"error: {error.format_message()}", err=True)
+        return 2
+    except (ValueError, OutOfMemory) as error:
+        click.echo(f"error: {error}", err=True)
         return 2
 
 

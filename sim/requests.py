@@ -77,6 +77,8 @@ RUN = np.dtype([("start", np.int64), ("token", np.int64)], align=True)
 OUTPUT_BASE = 1_000_000_000
 OUTPUT_STRIDE = 100_000
 PRIVATE_BASE = 1 << 44
+# `output_base` of a request whose real outputs are written into the run table, behind its prompt.
+REAL_OUTPUTS = -1
 
 
 def empty_requests(n: int) -> Table:

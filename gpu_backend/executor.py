@@ -1,0 +1,125 @@
+"""One planned step, run for real: prepare, forward, sample.
+
+The executor reads the scheduler's plan and block tables and never changes them; what it gives back
+is how long the step took, which tokens came out, and a flag for each request whose token was EOS.
+Requests that the scheduler swapped out since the last step have their KV copied to host memory
+first, those that it swapped in have it copied back.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gpu_backend.asked import Asked, append_output
+from gpu_backend.batch import Batch, make_batch, rows_of
+from gpu_backend.kv_pool import KvPool
+from gpu_backend.measure import Stopwatch
+from gpu_backend.runner import Runner
+from gpu_backend.sampling import sample
+from sim import reasons
+from sim.state import State
+
+__all__ = ["Executed", "Executor"]
+
+Ints = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Executed:
+    """A step that ran: its STEP_TIME row, and (request, token) in plan order."""
+
+    times: np.void
+    emitted: tuple[tuple[int, int], ...]
+
+    @property
+    def seconds(self) -> float:
+        return float(self.times["whole_s"])
+
+
+class Executor:
+    """Runs the steps of one run. `tokens` (n, longest) grows by what is generated."""
+
+    def __init__(
+        self, runner: Runner, asked: Asked, check: Callable[[], None] | None = None
+    ) -> None:
+        """check: called before every layer of an eager step; what it raises stops the step."""
+        self.runner, self.asked, self.check = runner, asked, check
+        self.tokens = asked.tokens.copy()
+        self.held: dict[int, Ints] = {}  # blocks of who ran in the step before, if swaps happen
+        self.host: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # KV of the swapped out
+
+    @property
+    def pool(self) -> KvPool:
+        return self.runner.pool
+
+    @torch.inference_mode()
+    def execute(self, state: State, replica: int, flags: NDArray[np.int32]) -> Executed:
+        """Run the planned step. Sets flags[i] to STOP for plan item i whose token ends it."""
+        watch = Stopwatch()
+        if state.policy[replica].num_host_blocks:
+            self.swap(state, replica)
+        batch = self.batch(state, replica)
+        self.pool.open_blocks(batch.fresh_blocks, batch.tails)
+        prepared = self.runner.prepare(batch)
+        watch.lap()
+        logits = self.runner.forward(prepared, self.check)
+        watch.lap()
+        emitted = self.emit(state, batch, logits, flags) if len(batch.sampled) else ()
+        watch.lap()
+        device = self.runner.model.device
+        times = watch.row(batch.num_tokens, self.runner.last_graph, on_cpu=not device.is_cuda)
+        return Executed(times, emitted)
+
+    def batch(self, state: State, replica: int) -> Batch:
+        """The flat batch of the plan, its block tables copied from the scheduler's."""
+        rows = rows_of(state, replica)
+        tables = [block_table(state, replica, r) for r in rows.request.tolist()]
+        return make_batch(rows, self.tokens, tables, int(state.policy[replica].block_size))
+
+    def emit(
+        self, state: State, batch: Batch, logits: torch.Tensor, flags: NDArray[np.int32]
+    ) -> tuple[tuple[int, int], ...]:
+        """Sample, remember the tokens, flag who stops; in plan order."""
+        requests = state.requests
+        rows = [int(state.plan[0, item].request) for item in batch.items]
+        places = [int(requests[r].num_tokens) for r in rows]
+        wanted = [(self.asked.sampling[r], place) for r, place in zip(rows, places, strict=True)]
+        found = sample(logits, wanted)
+        emitted: list[tuple[int, int, int]] = []
+        for item, r, place, token in zip(batch.items.tolist(), rows, places, found, strict=True):
+            self.tokens[r, place] = token
+            append_output(requests, state.runs, r, place, token)
+            if token in self.asked.stop_ids:
+                flags[item] = reasons.STOP
+            emitted.append((item, r, token))
+        return tuple((r, token) for _, r, token in sorted(emitted))
+
+    # --- swapping ---------------------------------------------------------------------------------
+
+    def swap(self, state: State, replica: int) -> None:
+        """Copy the KV of those swapped out to the host, and of those swapped in back.
+
+        Blocks of a victim may be somebody else's in this very step, so the copy comes before
+        anything is written; `held` remembers which they were.
+        """
+        swapped = {int(r) for r in state.swapped[replica, : state.counters[replica].num_swapped]}
+        block_size = int(state.policy[replica].block_size)
+        for r in swapped - self.host.keys():
+            used = -(-int(state.requests[r].num_computed) // block_size)
+            self.host[r] = self.pool.copy_out(self.held[r][:used])
+        running = [int(r) for r in state.running[replica, : state.counters[replica].num_running]]
+        self.held = {r: block_table(state, replica, r) for r in running}
+        for r in [r for r in self.host if r not in swapped]:
+            kept = self.host.pop(r)
+            if r in self.held:  # else its client went away
+                self.pool.copy_in(self.held[r], kept)
+
+
+def block_table(state: State, replica: int, r: int) -> Ints:
+    """The block ids that running request `r` holds, a copy."""
+    request = state.requests[r]
+    row: Ints = state.block_table[replica, request.slot, : request.num_blocks].astype(np.int64)
+    return row

@@ -1,0 +1,147 @@
+"""One run at a time on a device, a queue for the others.
+
+A job runs in the queue's own thread. Whoever asked for it holds a `Job`: its place in the line,
+what it last reported, its result or in words what went wrong, and a way to cancel it. Nothing that
+a job raises leaves the thread, so a run that fails leaves the process and the line as they were. A
+job that waits and that nobody has asked about for a while is dropped: its reader has gone.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from gpu_backend.device import Device, OutOfMemory
+
+__all__ = ["MOST_WAITING", "Job", "QueueFull", "RunQueue", "queue_for"]
+
+MOST_WAITING = 32
+ABANDONED_S = 120.0
+
+WAITING, RUNNING, FINISHED, FAILED, CANCELLED = (
+    "waiting",
+    "running",
+    "finished",
+    "failed",
+    "cancelled",
+)
+ENDED = (FINISHED, FAILED, CANCELLED)
+
+
+class QueueFull(RuntimeError):
+    """Too many wait already."""
+
+
+class Job:
+    """A run that was asked for. `work` gets the job: it asks `cancelled()` and sets `progress`."""
+
+    def __init__(self, work: Callable[["Job"], Any]) -> None:
+        self.work = work
+        self.status = WAITING
+        self.progress: Any = None
+        self.result: Any = None
+        self.error: str | None = None
+        self.looked_at_s = time.monotonic()
+        self._cancel, self._ended = threading.Event(), threading.Event()
+
+    def cancelled(self) -> bool:
+        return self._cancel.is_set()
+
+    def cancel(self) -> None:
+        """A waiting job never begins, a running one ends before its next layer."""
+        self._cancel.set()
+
+    def look(self) -> str:
+        """The status; tells the queue that somebody still wants to know."""
+        self.looked_at_s = time.monotonic()
+        return self.status
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Whether it has ended within that time."""
+        return self._ended.wait(timeout_s)
+
+    def run(self) -> None:
+        self.status = RUNNING
+        try:
+            self.result = self.work(self)
+            self.status = CANCELLED if self.cancelled() else FINISHED
+        except (OutOfMemory, MemoryError, torch.OutOfMemoryError) as lack:
+            self.fail(f"out of memory: {first_line(lack)}")
+        except ValueError as refused:
+            self.fail(str(refused))
+        except Exception as crash:
+            self.fail(f"the run failed: {type(crash).__name__}: {first_line(crash)}")
+        finally:
+            self._ended.set()
+
+    def fail(self, words: str) -> None:
+        self.status, self.error = FAILED, words
+
+    def drop(self) -> None:
+        """End it before it began."""
+        self.status = CANCELLED
+        self._ended.set()
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
+class RunQueue:
+    """Jobs of one device, first come, first served. Its thread ends when nobody waits."""
+
+    def __init__(self, abandoned_s: float = ABANDONED_S) -> None:
+        self.abandoned_s = abandoned_s
+        self.lock = threading.Lock()
+        self.waiting: list[Job] = []
+        self.running: Job | None = None
+
+    def submit(self, work: Callable[[Job], Any]) -> Job:
+        """Ask for a run. QueueFull when MOST_WAITING wait already."""
+        job = Job(work)
+        with self.lock:
+            if len(self.waiting) >= MOST_WAITING:
+                raise QueueFull(f"{MOST_WAITING} runs wait for this device already; try later")
+            self.waiting.append(job)
+            if self.running is None:
+                self.running = self.waiting.pop(0)
+                threading.Thread(target=self.work_off, name="real engine", daemon=True).start()
+        return job
+
+    def place(self, job: Job) -> int:
+        """How many run or wait before a job does; 0 once it runs or has ended."""
+        with self.lock:
+            if job not in self.waiting:
+                return 0
+            return self.waiting.index(job) + (self.running is not None)
+
+    def work_off(self) -> None:
+        """Run jobs until nobody waits."""
+        while self.running is not None:
+            if self.running.cancelled():
+                self.running.drop()
+            else:
+                self.running.run()
+            with self.lock:
+                self.running = self.next_wanted()
+
+    def next_wanted(self) -> Job | None:
+        """The next in line whose reader is still there."""
+        while self.waiting:
+            job = self.waiting.pop(0)
+            if not job.cancelled() and time.monotonic() - job.looked_at_s <= self.abandoned_s:
+                return job
+            job.drop()
+        return None
+
+
+QUEUES: dict[torch.device, RunQueue] = {}
+QUEUES_LOCK = threading.Lock()
+
+
+def queue_for(device: Device) -> RunQueue:
+    """The line for this device, one in the process."""
+    with QUEUES_LOCK:
+        return QUEUES.setdefault(device.torch_device, RunQueue())

@@ -1,0 +1,68 @@
+"""What this machine could do at best: bytes it reads a second, FLOP it multiplies a second.
+
+Both are measured, not looked up. They give a first guess of how long a step takes before anything
+was calibrated: all weights read once a step, and the FLOP of each token at the best rate.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import torch
+
+from gpu_backend.architecture import Architecture
+from gpu_backend.device import Device
+from sim import latency
+
+__all__ = ["Limits", "best_seconds", "first_guess", "measure_limits"]
+
+READ_BYTES = 1 << 28
+GEMM_SIZES = ((256, 576, 1536), (1024, 1024, 1024))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """bandwidth: bytes/s of the best read; flops: FLOP/s of the best product, in this dtype."""
+
+    bandwidth: float
+    flops: float
+
+
+def best_seconds(work: Callable[[], Any], device: Device, tries: int = 5) -> float:
+    """The shortest of `tries` runs, after one to warm up."""
+    seconds = []
+    for _ in range(tries + 1):
+        started_s = time.perf_counter()
+        work()
+        if device.is_cuda:
+            torch.cuda.synchronize(device.torch_device)
+        seconds.append(time.perf_counter() - started_s)
+    return min(seconds[1:])
+
+
+@cache
+def measure_limits(
+    device: Device,
+    read_bytes: int = READ_BYTES,
+    gemm_sizes: tuple[tuple[int, int, int], ...] = GEMM_SIZES,
+) -> Limits:
+    """Best of 5 reads (a sum) of a large tensor, and of 5 products of each size."""
+    options: dict[str, Any] = {"dtype": device.dtype, "device": device.torch_device}
+    table = torch.ones(read_bytes // device.element_bytes, **options)
+    bandwidth = read_bytes / best_seconds(table.sum, device)
+    flops = 0.0
+    for m, k, n in gemm_sizes:
+        a, b = torch.ones((m, k), **options), torch.ones((k, n), **options)
+        seconds = best_seconds(lambda a=a, b=b: a @ b, device)  # type: ignore[misc]
+        flops = max(flops, 2.0 * m * k * n / seconds)
+    return Limits(bandwidth, flops)
+
+
+def first_guess(architecture: Architecture, device: Device, limits: Limits) -> Any:
+    """A LATENCY row of the linear kind for a model on this machine, before any calibration."""
+    shape = architecture.shape
+    read = shape.linear_parameters + shape.head_parameters
+    token_s = 2.0 * shape.linear_parameters / limits.flops
+    return latency.linear(read * device.element_bytes / limits.bandwidth, token_s, token_s)

@@ -1,0 +1,107 @@
+"""How long a step took, and whether the machine was quiet while it ran.
+
+The whole step counts: metadata, forward pass, sampling, tokens on the host. On a GPU the clock is
+read behind the last copy to the host, which waits for the device; there is one such wait a step.
+A step is flagged when its wall time is more than 1.2 times the process's CPU time: the processor
+was given to somebody else. With several threads that rule sees little, so a run also looks at what
+the whole machine did (`/proc/stat`): cores kept busy by others, and time stolen by the host.
+"""
+
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["STEP_TIME", "Neighbours", "Stopwatch", "contamination"]
+
+# One row a step, seconds. flagged: wall > 1.2 x CPU time. graph: replayed as a CUDA graph.
+STEP_TIME = np.dtype(
+    [
+        ("whole_s", np.float64),
+        ("prepare_s", np.float64),
+        ("forward_s", np.float64),
+        ("sample_s", np.float64),
+        ("cpu_s", np.float64),
+        ("num_tokens", np.int64),  # computed, padding included
+        ("padded_batch", np.int64),  # rows of the CUDA graph, 0 for an eager step
+        ("flagged", np.bool_),
+    ],
+    align=True,
+)
+
+WALL_OVER_CPU = 1.2
+MOST_FLAGGED = 0.05  # of the steps of a run
+MOST_OTHERS = 0.15  # cores that others kept busy
+MOST_STOLEN = 0.02  # of the machine's time
+
+
+@dataclass
+class Stopwatch:
+    """Wall time of a step, lap by lap, and its CPU time."""
+
+    started_s: float = field(default_factory=time.perf_counter)
+    cpu_started_s: float = field(default_factory=time.process_time)
+    laps_s: list[float] = field(default_factory=list)
+
+    def lap(self) -> None:
+        self.laps_s.append(time.perf_counter() - self.started_s - sum(self.laps_s))
+
+    def row(self, num_tokens: int, padded_batch: int = 0, *, on_cpu: bool = True) -> Any:
+        """A STEP_TIME row from the three laps. A GPU's step waits on purpose: never flagged."""
+        row = np.zeros((), STEP_TIME)
+        prepare_s, forward_s, sample_s = self.laps_s
+        whole_s = prepare_s + forward_s + sample_s
+        cpu_s = time.process_time() - self.cpu_started_s
+        row["whole_s"], row["cpu_s"] = whole_s, cpu_s
+        row["prepare_s"], row["forward_s"], row["sample_s"] = prepare_s, forward_s, sample_s
+        row["num_tokens"], row["padded_batch"] = num_tokens, padded_batch
+        row["flagged"] = on_cpu and whole_s > WALL_OVER_CPU * cpu_s
+        return row[()]
+
+
+def machine_times() -> tuple[float, float, float] | None:
+    """(busy, stolen, total) seconds of all cores since boot; None where Linux does not say."""
+    try:
+        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
+    except OSError:
+        return None
+    ticks = [int(value) / os.sysconf("SC_CLK_TCK") for value in fields[:8]]
+    user, nice, system, idle, waiting, interrupts, soft, stolen = ticks
+    busy = user + nice + system + interrupts + soft
+    return busy, stolen, busy + idle + waiting + stolen
+
+
+class Neighbours:
+    """What the rest of the machine did since this was made."""
+
+    def __init__(self) -> None:
+        self.since = machine_times()
+        self.cpu_since_s, self.wall_since_s = time.process_time(), time.perf_counter()
+
+    def look(self) -> tuple[float, float]:
+        """(cores that other processes kept busy, share of the machine's time that was stolen)."""
+        now, wall_s = machine_times(), time.perf_counter() - self.wall_since_s
+        if now is None or self.since is None or wall_s <= 0:
+            return 0.0, 0.0
+        busy, stolen, total = (a - b for a, b in zip(now, self.since, strict=True))
+        others = (busy - (time.process_time() - self.cpu_since_s)) / wall_s
+        return max(others, 0.0), stolen / total if total > 0 else 0.0
+
+
+def contamination(flagged: float, others: float, stolen: float, wall_s: float) -> str | None:
+    """Why a run's times are not to be trusted, None on a quiet machine.
+
+    flagged: share of its steps that were flagged. Under a second the machine's counters, which tick
+    every 10 ms, say too little.
+    """
+    reasons = []
+    if flagged > MOST_FLAGGED:
+        reasons.append(f"{flagged:.0%} of the steps waited for a processor")
+    if wall_s >= 1.0 and others > MOST_OTHERS:
+        reasons.append(f"other processes kept {others:.2f} cores busy")
+    if wall_s >= 1.0 and stolen > MOST_STOLEN:
+        reasons.append(f"the host took {stolen:.0%} of the machine's time")
+    return "; ".join(reasons) or None

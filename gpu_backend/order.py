@@ -1,0 +1,161 @@
+"""From a scenario to an order for the real engine: cut to what this machine can do, and said so.
+
+The scheduler's knobs stay the scenario's, filled in as the simulator fills them in, but for three
+things a machine may lack: the context that the model has, memory for the KV blocks, and time. All
+cuts are notes; what cannot run at all is a ScenarioError.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from gpu_backend.asked import Asked, ask
+from gpu_backend.device import Device, free_memory
+from gpu_backend.kv_pool import block_bytes
+from gpu_backend.library import Loaded
+from gpu_backend.sampling import Sampling
+from gpu_backend.texts import prompts_of
+from sim.requests import Table
+from sim.scenario import Resolved, Scenario, ScenarioError, resolve
+from sim.workload import PER_REQUEST, Workload, to_requests
+
+__all__ = ["MOST_REQUESTS", "MOST_TOKENS", "Order", "order"]
+
+MOST_REQUESTS = 256
+MOST_TOKENS = 200_000  # prompt and output tokens of all requests
+MOST_SECONDS = 90.0  # of computing, by the first guess
+KV_SHARE = 0.5  # of the memory that is free
+
+# The knob that says how many KV blocks an engine has, and how many of them nobody gets.
+BLOCKS_KNOB = {
+    "vllm_v1": ("num_gpu_blocks", 1),
+    "vllm_v0": ("num_gpu_blocks", 0),
+    "sarathi": ("num_gpu_blocks", 0),
+    "orca": ("num_gpu_blocks", 0),
+    "static": ("kv_tokens", 0),
+    "sglang": ("max_total_tokens", 0),
+    "tensorrt_llm": ("num_blocks", 0),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Order:
+    """What to run: requests with real prompts, one POLICY row, and what was cut on the way."""
+
+    resolved: Resolved
+    workload: Workload
+    asked: Asked
+    policy: Table
+    notes: tuple[str, ...]
+
+
+def order(
+    scenario: Scenario,
+    workload: Workload,
+    loaded: Loaded,
+    device: Device,
+    guess: Any,
+    *,
+    sampling: Sampling | None = None,
+    stop_at_eos: bool = False,
+) -> Order:
+    """The order for one scenario and its workload on `loaded`.
+
+    guess: a LATENCY row to reckon time with. Outputs end at the scenario's lengths, so that the
+    simulation has the same tokens; with `stop_at_eos` they may end earlier.
+    """
+    resolved = resolve(scenario)
+    if len(resolved.replicas) != 1:
+        raise ScenarioError(["replicas: the real engine is one replica"], "replicas")
+    notes: list[str] = []
+    workload = shorten(workload, loaded, guess, notes)
+    policy = fit_blocks(resolved, workload, loaded, device, notes)
+    asked = ask(
+        prompts_of(workload, loaded),
+        workload.max_tokens,
+        table=to_requests(workload),
+        sampling=sampling,
+        stop_ids=loaded.model.architecture.eos_token_ids if stop_at_eos else (),
+    )
+    return Order(resolved, workload, asked, policy, tuple(notes))
+
+
+# --- cuts -----------------------------------------------------------------------------------------
+
+
+def shorten(workload: Workload, loaded: Loaded, guess: Any, notes: list[str]) -> Workload:
+    """The requests that fit the model's context, and of these as many as there is time for."""
+    longest = loaded.model.architecture.shape.max_model_len
+    whole = workload.prompt_len.astype(np.int64) + workload.output_len
+    keep = whole <= longest
+    if not keep.all():
+        notes.append(
+            f"{int((~keep).sum())} requests are longer than the {longest:,} tokens of "
+            f"{loaded.title}: left out"
+        )
+    outputs = workload.output_len.astype(np.float64)
+    seconds = workload.prompt_len * guess.prefill_token_s
+    seconds += outputs * (guess.decode_s + guess.step_s)
+    affordable = np.cumsum(np.where(keep, seconds, 0.0)) <= MOST_SECONDS
+    affordable &= np.cumsum(np.where(keep, whole, 0)) <= MOST_TOKENS
+    affordable &= np.cumsum(keep) <= MOST_REQUESTS
+    kept = keep & affordable
+    if int(kept.sum()) < int(keep.sum()):
+        notes.append(
+            f"the first {int(kept.sum())} of {int(keep.sum())} requests are run: at most "
+            f"{MOST_REQUESTS} requests, {MOST_TOKENS:,} tokens and {MOST_SECONDS:g} s of "
+            "computing, by a first guess"
+        )
+    if not kept.any():
+        raise ScenarioError(
+            [
+                f"workload: not even one request fits {loaded.title} on this machine "
+                f"(at most {longest:,} tokens each, {MOST_SECONDS:g} s in all)"
+            ],
+            "workload",
+        )
+    if kept.all():
+        return workload
+    columns = {name: getattr(workload, name)[kept] for name in PER_REQUEST}
+    names = workload.names
+    return replace(
+        workload,
+        **columns,
+        names=None if names is None else tuple(np.array(names)[kept].tolist()),
+    )
+
+
+def fit_blocks(
+    resolved: Resolved, workload: Workload, loaded: Loaded, device: Device, notes: list[str]
+) -> Table:
+    """The POLICY row with no more KV blocks than the requests can use together, or fit in memory.
+
+    A pool that all requests fit in at once decides nothing, however large: it is cut silently.
+    """
+    replica = resolved.replicas[0]
+    row = replica.row
+    knob, reserved = BLOCKS_KNOB[replica.knobs.engine]
+    size = int(row.block_size)
+    asked = int(row.num_gpu_blocks) - 1
+    usable = int(KV_SHARE * free_memory(device)) // block_bytes(
+        loaded.model.architecture, size, device
+    )
+    if usable < asked:
+        most = int(most_blocks(workload, row))
+        if usable < most:
+            notes.append(
+                f"{usable:,} of {asked:,} KV blocks of {size} tokens fit in this machine's memory"
+            )
+        asked = max(min(usable, asked), 1)
+        value = (asked + reserved) * (size if knob == "max_total_tokens" else 1)
+        row = replica.knobs.model_copy(update={knob: value}).row()
+    policy: Table = np.array([row], resolved.policy.dtype).view(np.recarray)
+    return policy
+
+
+def most_blocks(workload: Workload, row: Any) -> int:
+    """KV blocks that the requests could hold all at once, those of a slot or a rectangle whole."""
+    longest = int((workload.prompt_len + workload.max_tokens).max())
+    per_request = -(-min(longest, int(row.max_model_len)) // int(row.block_size)) + 1
+    return per_request * min(len(workload), int(row.max_num_seqs))

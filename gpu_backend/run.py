@@ -1,0 +1,278 @@
+"""One real run from a scenario, and the simulation of the same requests beside it.
+
+`run_scenario` loads, cuts to the machine, warms up, serves and measures; `compare` simulates what
+was served, under the same policy row and seed, with a latency model of this machine. Pages and the
+command line call these two.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpu_backend import library
+from gpu_backend.asked import Asked, ask
+from gpu_backend.device import Device
+from gpu_backend.executor import Executed, Executor
+from gpu_backend.kv_pool import KvPool
+from gpu_backend.library import Loaded
+from gpu_backend.linear import packing
+from gpu_backend.machine import first_guess, measure_limits
+from gpu_backend.order import Order, order
+from gpu_backend.paged_attention import choose_attention
+from gpu_backend.runner import Runner, cuda_capture
+from gpu_backend.sampling import Sampling
+from gpu_backend.serving import Served, serve
+from sim import engine, latency, metrics
+from sim.requests import OUTPUT_BASE, OUTPUT_STRIDE, Table
+from sim.scenario import Scenario
+from sim.state import State
+from sim.trace import Trace
+from sim.workload import Workload
+
+__all__ = ["Comparison", "RealRun", "Update", "compare", "make_runner", "run_scenario"]
+
+DEADLINE_S = 300.0  # wall seconds of a run
+BLOCKS = ("ttft_s", "itl_s", "tpot_s", "e2e_s")
+POINTS = ("p50", "p95")
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a reader is told while a run goes on. `stage`: "load", "warm up" or "run"; `tokens`: of
+    how many output tokens; `emitted`: (request, token) of the step that just ended."""
+
+    stage: str
+    steps: int = 0
+    now_s: float = 0.0
+    tokens: int = 0
+    all_tokens: int = 0
+    emitted: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class RealRun:
+    """A run that ended, whichever way: `served.error` says what went wrong."""
+
+    loaded: Loaded
+    device: Device
+    order: Order
+    served: Served
+    backend: str
+    guess: Any  # a LATENCY row before any calibration
+
+    @property
+    def trace(self) -> Trace:
+        return self.served.trace
+
+    def text(self, r: int) -> str:
+        """What request `r` generated, as text."""
+        return self.loaded.tokenizer.decode(self.served.outputs[r])
+
+    def prompt(self, r: int) -> str:
+        """The prompt of request `r`, as text."""
+        length = int(self.order.asked.requests.prompt_len[r])
+        return self.loaded.tokenizer.decode(self.order.asked.tokens[r, :length].tolist())
+
+
+def run_scenario(
+    scenario: Scenario,
+    workload: Workload,
+    device: Device,
+    *,
+    model: str = library.DEFAULT,
+    sampling: Sampling | None = None,
+    stop_at_eos: bool = False,
+    deadline_s: float = DEADLINE_S,
+    cancelled: Callable[[], bool] = lambda: False,
+    on_update: Callable[[Update], None] = lambda update: None,
+) -> RealRun:
+    """Serve a scenario's workload for real.
+
+    ValueError (ScenarioError too) and OutOfMemory for what cannot start; whatever happens once it
+    runs ends it with `served.error`.
+    """
+    on_update(Update("load"))
+    loaded = library.load(model, device)
+    guess = first_guess(loaded.model.architecture, device, measure_limits(device))
+    wanted = order(
+        scenario, workload, loaded, device, guess, sampling=sampling, stop_at_eos=stop_at_eos
+    )
+    runner, backend = make_runner(loaded, wanted.policy, device)
+    on_update(Update("warm up"))
+    warm_up(runner, wanted)
+    executor = Executor(runner, wanted.asked)
+    asked = wanted.asked.requests
+    total = int(np.minimum(asked.max_tokens, asked.output_len).sum())
+    done = steps = 0
+
+    def told(state: State, executed: Executed) -> None:
+        nonlocal done, steps
+        done, steps = done + len(executed.emitted), steps + 1
+        now_s = float(state.counters[0].now_s)
+        on_update(Update("run", steps, now_s, done, total, executed.emitted))
+
+    limits = scenario.limits
+    served = serve(
+        wanted.asked,
+        wanted.policy,
+        executor,
+        loop_think_s=wanted.workload.loop_think_s,
+        limits=engine.Limits(
+            horizon_s=np.inf if limits.horizon_s is None else limits.horizon_s,
+            max_steps=limits.max_steps,
+            deadline_s=deadline_s,
+        ),
+        cancelled=cancelled,
+        on_step=told,
+    )
+    return RealRun(loaded, device, wanted, served, backend, guess)
+
+
+def make_runner(loaded: Loaded, policy: Table, device: Device) -> tuple[Runner, str]:
+    """A runner with a KV pool for this policy row, and in words what it computes with."""
+    row, model = policy[0], loaded.model
+    size = int(row.block_size)
+    pool = KvPool(model.architecture, int(row.num_gpu_blocks), size, device)
+    attention, said = choose_attention(model.architecture, device, size)
+    if not device.is_cuda:
+        linear = packing(device.torch_device, device.dtype)
+        return Runner(model, pool, attention), f"{said}; linear layers: {linear}"
+    width = -(-int(row.max_model_len) // size)
+    capture = cuda_capture(device.torch_device)
+    runner = Runner(model, pool, attention, capture=capture, table_width=width)
+    graphs = "CUDA graphs for decode steps" if runner.capture else "every step eager"
+    return runner, f"{said}; {graphs}"
+
+
+def warm_up(runner: Runner, wanted: Order) -> None:
+    """Two short requests through the very loop: the first products of a process, and the first run
+    of a compiled scheduler, cost more than all that follow. The pool is as it was: whatever these
+    leave in a block is overwritten before it is read."""
+    row = wanted.policy[0]
+    length = max(
+        min(16, int(row.max_model_len) - 4, int(wanted.asked.requests.prompt_len.max())), 1
+    )
+    asked = ask([[1] * length, [2] * length], 3)
+    serve(asked, wanted.policy, Executor(runner, asked))
+
+
+# --- beside the simulation ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """Measured and simulated figures of the same requests. step_s: for each measured step what the
+    latency model says of its load."""
+
+    run: RealRun
+    simulated_trace: Trace
+    step_s: NDArray[np.float64]
+    measured: dict[str, Any]
+    simulated: dict[str, Any]
+    difference: dict[str, Any]
+
+    @property
+    def step_error(self) -> float | None:
+        """Mean absolute relative error of the step times, None without a step."""
+        real = self.run.served.times["whole_s"]
+        return float(np.abs(self.step_s / real - 1.0).mean()) if len(real) else None
+
+    def report(self) -> dict[str, Any]:
+        """`run --json`."""
+        run, steps = self.run, self.run.trace.steps
+        return {
+            "device": run.device.title,
+            "backend": run.backend,
+            "dtype": run.device.dtype_name,
+            "threads": run.device.threads,
+            "model": run.loaded.title,
+            "contaminated": run.served.contaminated,
+            "contaminated_why": run.served.contaminated_why,
+            "measured": self.measured,
+            "simulated": self.simulated,
+            "difference": self.difference,
+            "steps": [
+                {
+                    "measured_s": float(step.duration_s),
+                    "simulated_s": float(seconds),
+                    "prefill_tokens": int(step.num_prefill_tokens),
+                    "decodes": int(step.num_decodes),
+                }
+                for step, seconds in zip(steps, self.step_s, strict=True)
+            ],
+        }
+
+
+def compare(run: RealRun, times: Any = None) -> Comparison:
+    """Simulate what was served: the same requests, lengths and policy row.
+
+    times: a LATENCY row; default: the scenario's measured profile, else the first guess from this
+    machine's bandwidth and GEMM peak.
+    """
+    if times is None:
+        replica = run.order.resolved.replicas[0]
+        measured = replica.replica.latency.kind not in ("linear", "roofline")
+        times = replica.latency if measured else run.guess
+    row: Table = np.array([times], latency.LATENCY).view(np.recarray)
+    simulated = engine.run(
+        as_served(run.order.asked, run.trace.requests),
+        run.order.asked.runs,
+        run.order.policy,
+        row,
+        loop_think_s=run.order.workload.loop_think_s,
+    )
+    seconds = np.zeros(len(run.trace.steps))
+    latency.steps_seconds(row[0], run.trace.steps, seconds)
+    real, ours = figures(run.trace), figures(simulated)
+    return Comparison(run, simulated, seconds, real, ours, difference(real, ours))
+
+
+def as_served(asked: Asked, served: Table) -> Table:
+    """The requests with the lengths that they came to; outputs are a run nobody shares."""
+    requests = asked.requests.copy()
+    ended = np.asarray(served.num_outputs)
+    requests.output_len = np.where(ended > 0, ended, requests.output_len)
+    requests.output_base = OUTPUT_BASE + OUTPUT_STRIDE * np.arange(len(requests))
+    return requests
+
+
+def figures(trace: Trace) -> dict[str, Any]:
+    """p50 and p95 of TTFT, ITL, TPOT and E2E; duration; output tokens a second."""
+    requests = trace.requests
+    finished = requests[requests.num_outputs > 0]
+    blocks = {
+        "ttft_s": metrics.present(metrics.ttft_s(requests)),
+        "itl_s": metrics.weighted_block(*metrics.itl_values(trace)),
+        "tpot_s": metrics.present(metrics.tpot_s(finished)),
+        "e2e_s": metrics.present(metrics.e2e_s(finished)),
+    }
+    found: dict[str, Any] = {
+        name: None if block is None else {point: block[point] for point in POINTS}
+        for name, block in blocks.items()
+    }
+    duration = metrics.duration_s(trace)
+    found["duration_s"] = duration
+    tokens = int(requests.num_outputs.sum(dtype=np.int64))
+    found["output_tokens_per_s"] = metrics.per_second(tokens, duration)
+    return found
+
+
+def difference(measured: dict[str, Any], simulated: dict[str, Any]) -> dict[str, Any]:
+    """simulated / measured - 1, in the same shape; None where either is missing."""
+    found: dict[str, Any] = {}
+    for name, real in measured.items():
+        ours = simulated[name]
+        if isinstance(real, dict) and isinstance(ours, dict):
+            found[name] = {point: share(real[point], ours[point]) for point in POINTS}
+        elif isinstance(real, float) and isinstance(ours, float):
+            found[name] = share(real, ours)
+        else:
+            found[name] = None
+    return found
+
+
+def share(real: float, ours: float) -> float | None:
+    return ours / real - 1.0 if real > 0 else None

@@ -1,0 +1,163 @@
+"""The loop of the real engine: the simulator's own scheduler and clock, steps run by PyTorch.
+
+    while cluster.next_step(...) == PLANNED:          arrivals, aborts, schedule()
+        executed = executor.execute(...)              prepare, forward, sample
+        cluster.finish_step(..., executed.seconds)    complete(), on one virtual clock
+
+The clock advances by what each step really took, and arrivals follow it: idle time is skipped, and
+a simulation of the same workload is comparable step by step. However a run ends, by itself, by a
+limit, a cancel or an error, every block is given back.
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gpu_backend.asked import Asked
+from gpu_backend.device import OutOfMemory
+from gpu_backend.executor import Executed, Executor
+from gpu_backend.measure import STEP_TIME, Neighbours, contamination
+from sim import cluster, engine, moves, policies, reasons
+from sim.latency import LATENCY
+from sim.requests import Table
+from sim.state import State, records
+from sim.trace import Trace
+from sim.world import World
+
+__all__ = ["Cancelled", "Served", "serve"]
+
+LIVE = (reasons.RUNNING, reasons.WAITING, reasons.PREEMPTED_WAITING, reasons.SWAPPED)
+
+
+class Cancelled(Exception):
+    """Raised inside a step to stop it: the reader cancelled, or its time is over."""
+
+
+@dataclass(frozen=True, eq=False)
+class Served:
+    """What a real run left. `trace.status` is the run's; `error` says in words what ended one that
+    failed. times: STEP_TIME rows, one a finished step. outputs: generated token ids a request."""
+
+    trace: Trace
+    times: NDArray[np.void]
+    outputs: tuple[tuple[int, ...], ...]
+    error: str | None
+    contaminated_why: str | None
+    free_blocks: int
+
+    @property
+    def contaminated(self) -> bool:
+        return self.contaminated_why is not None
+
+
+def serve(
+    asked: Asked,
+    policy: Table,
+    executor: Executor,
+    *,
+    loop_think_s: tuple[float, ...] = (),
+    limits: engine.Limits = engine.NO_LIMITS,
+    cancelled: Callable[[], bool] = lambda: False,
+    on_step: Callable[[State, Executed], None] = lambda state, executed: None,
+) -> Served:
+    """Serve all requests under one policy row. Never raises for what a run does to itself: memory
+    that runs out or a crash ends it with `error` in words.
+
+    cancelled: asked before every layer; on_step: called when a step's tokens are on the host, with
+    the state behind `complete`. limits.deadline_s: wall seconds of the whole run.
+    """
+    state, world = engine.prepare(
+        asked.requests.copy(),
+        asked.runs.copy(),
+        policy,
+        records(1, LATENCY),
+        loop_think_s=loop_think_s,
+        limits=limits,
+    )
+    engines = policies.only(int(policy[0].engine))
+    times: list[np.void] = []
+    give_up = time.monotonic() + limits.deadline_s
+    neighbours, started_s = Neighbours(), time.perf_counter()
+
+    def check() -> None:
+        if cancelled():
+            raise Cancelled("cancelled by the reader")
+        if time.monotonic() > give_up:
+            raise Cancelled(f"deadline: {limits.deadline_s:g} s of computing time are over")
+
+    executor.check = check
+    error: str | None = None
+    planned = False  # a step that has not run yet
+    try:
+        while True:
+            outcome = cluster.next_step(state, world, engines)
+            if outcome == cluster.NO_ROOM:
+                state = engine.with_more_room(state, world)
+                continue
+            if outcome != cluster.PLANNED:
+                status, reason = engine.explain_outcome(outcome, state, world)
+                break
+            planned = True
+            check()
+            executed = executor.execute(state, 0, world.flags)
+            cluster.finish_step(state, world, 0, executed.seconds)
+            planned = False
+            world.flags[:] = reasons.NOT_FINISHED
+            times.append(executed.times)
+            on_step(state, executed)
+    except Cancelled as stop:
+        status, reason = ("cancelled" if "cancelled" in str(stop) else "bounded"), str(stop)
+    except (OutOfMemory, MemoryError, torch.OutOfMemoryError) as lack:
+        status, reason = "cancelled", "out of memory"
+        error = f"out of memory in step {len(times)}: {first_line(lack)}"
+    except Exception as crash:
+        status, reason = "cancelled", "the run failed"
+        error = f"step {len(times)} failed: {type(crash).__name__}: {first_line(crash)}"
+    if planned:
+        take_back(state)
+    state = abort_all(state, world)
+    rows = np.array(times, STEP_TIME)
+    others, stolen = neighbours.look()
+    flagged = float(rows["flagged"].mean()) if len(rows) else 0.0
+    wall_s = time.perf_counter() - started_s
+    return Served(
+        trace=engine.close(state, world, status, reason),
+        times=rows,
+        outputs=outputs_of(state.requests, executor.tokens),
+        error=error,
+        contaminated_why=contamination(flagged, others, stolen, wall_s),
+        free_blocks=int(state.counters[0].num_free_blocks),
+    )
+
+
+def take_back(state: State) -> None:
+    """The planned step did not run: undo it, its prefix-cache entries and its row in the trace."""
+    step, log = state.steps[state.counters[0].step], state.log[0]
+    log.num_steps = state.counters[0].step
+    log.num_items, log.num_events = step.first_item, step.first_event
+    moves.cancel_step(state, 0)
+
+
+def abort_all(state: State, world: World) -> State:
+    """Whoever is left gives its blocks back."""
+    left = [r for r in range(len(state.requests)) if state.requests[r].status in LIVE]
+    if left:
+        state = engine.with_more_room(state, world)
+        for r in left:
+            moves.abort(state, r, float(state.counters[0].now_s))
+    return state
+
+
+def outputs_of(requests: Table, tokens: NDArray[np.int64]) -> tuple[tuple[int, ...], ...]:
+    return tuple(
+        tuple(tokens[r, request.prompt_len : request.prompt_len + request.num_outputs].tolist())
+        for r, request in enumerate(requests)
+    )
+
+
+def first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
