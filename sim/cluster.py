@@ -224,8 +224,7 @@ def begin_step(
         open_step(state, world, replica)  # it never runs: its row says why
         clock.stuck_request = stuck_request(state, replica)
         return STALLED
-    if counters.num_reserved == 0:
-        log.num_events = before
+    log.num_events = before  # of no step; that KV is on its way the journeys tell
     return SLICE_OVER
 
 

@@ -21,7 +21,7 @@ HASH_FACTOR = 0x5BD1E995
 SECOND_FACTOR = 0x27D4EB2F
 CHAIN_START = np.int64(0x2545F491)  # typed, as NO_HITS below
 
-NO_HITS = np.int64(0)  # typed: a plain 0 would compile what it is handed to once more
+NO_HITS = NO_BLOCKS = np.int64(0)  # typed: a plain 0 would compile what it is handed to once more
 
 
 @njit_inline
