@@ -4,7 +4,7 @@ VENV := .venv/bin
 PORT ?= 8501
 SKIP_PIP_CHECK := --quiet --disable-pip-version-check
 
-.PHONY: run test check format bench calibrate clean
+.PHONY: run test check format bench bench-engine calibrate develop clean
 
 run: .venv/runtime
 	$(VENV)/python -m streamlit run app.py --server.port $(PORT)
@@ -24,6 +24,11 @@ format: .venv/develop
 
 bench: .venv/runtime
 	$(VENV)/python -m sim bench
+
+bench-engine: .venv/develop
+	$(VENV)/python -m benchmarks.engine
+
+develop: .venv/develop
 
 # make calibrate TABLE=step_latencies.csv [ALLREDUCE=allreduce.csv]
 calibrate: .venv/runtime

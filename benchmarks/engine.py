@@ -11,6 +11,9 @@ Bandwidth: best of 5 reads (a sum) of 1 GiB. GEMM: the larger of the best of 5 p
 multiplies it, else fp32.
 """
 
+import gpu_backend  # noqa: F401 (first: it says how torch's threads wait, before torch starts any)
+
+# isort: split
 import contextlib
 import io
 import json
@@ -31,7 +34,7 @@ from gpu_backend.asked import Asked, ask
 from gpu_backend.device import Device, choose
 from gpu_backend.executor import Executor
 from gpu_backend.library import Loaded
-from gpu_backend.machine import measure_limits
+from gpu_backend.machine import bandwidth, gemm_flops
 from gpu_backend.run import make_runner
 from gpu_backend.runner import Runner
 from gpu_backend.serving import Served, serve
@@ -43,7 +46,8 @@ REQUESTS, PROMPT, OUTPUT = 8, 64, 32
 DECODE_CONTEXT = 128
 LONG_PROMPT = 256
 READ_BYTES = 1 << 30
-GEMMS = ((256, 576, 1536), (2048, 2048, 2048))
+Size = tuple[int, int, int]
+GEMMS: tuple[Size, ...] = ((256, 576, 1536), (2048, 2048, 2048))
 
 
 def policy_row(budget: int, block_size: int) -> Table:
@@ -117,13 +121,16 @@ def generate(model: Any, prompts: list[list[int]]) -> int:
 
 def continuous(model: Any, prompts: list[list[int]]) -> int:
     """Continuous batching of transformers; returns output tokens."""
-    from transformers import GenerationConfig
+    from transformers import ContinuousBatchingConfig, GenerationConfig
 
     config = GenerationConfig(
         max_new_tokens=OUTPUT, do_sample=False, eos_token_id=-1, pad_token_id=0
     )
+    memory = ContinuousBatchingConfig(num_blocks=64, max_batch_tokens=512)
     with torch.inference_mode(), contextlib.redirect_stderr(io.StringIO()):
-        found = model.generate_batch(inputs=prompts, generation_config=config, progress_bar=False)
+        found = model.generate_batch(
+            inputs=prompts, generation_config=config, continuous_batching_config=memory
+        )
     return sum(len(output.generated_tokens) for output in found.values())
 
 
@@ -188,66 +195,75 @@ def main(kind: str, dtype: str, threads: int | None, rounds: int) -> None:
         work_()  # warm up
     decode_step_s(single, text)
     prefill_step_s(single, text)
-    decodes, prefills = [], []
+    decodes, prefills, reads = [], [], []
+    gemms: dict[Size, list[float]] = {size: [] for size in GEMMS}
     for _ in range(rounds):
         for name, work_ in contenders.items():
             speeds[name].append(timed(work_))
         decodes.append(decode_step_s(single, text))
+        reads.append(bandwidth(device, READ_BYTES))
         prefills.append(prefill_step_s(single, text))
-    report(device, batch.backend, model.architecture, speeds, min(decodes), min(prefills))
-
-
-def report(
-    device: Device,
-    backend: str,
-    arch: architecture.Architecture,
-    speeds: dict[str, list[float]],
-    decode_s: float,
-    prefill_s: float,
-) -> None:
-    """The table and the JSON line."""
-    shape = arch.shape
-    limits = measure_limits(device, READ_BYTES, GEMMS)
-    each = {size: measure_limits(device, READ_BYTES, (size,)).flops for size in GEMMS}
-    parameters = shape.linear_parameters + shape.small_parameters + shape.head_parameters
-    kv = DECODE_CONTEXT * shape.kv_bytes_per_token(1, device.element_bytes)
-    read = parameters * device.element_bytes + kv
-    pairs = LONG_PROMPT * LONG_PROMPT / 2
-    flop = 2.0 * (shape.linear_parameters * LONG_PROMPT + shape.head_parameters)
-    flop += 4.0 * shape.num_layers * arch.q_size * pairs
+        for size, values in gemms.items():
+            values.append(gemm_flops(device, size))
+    click.echo(f"{device.title}, {device.dtype_name}, {device.threads} threads; {batch.backend}")
+    click.echo(f"{REQUESTS} x ({PROMPT} in + {OUTPUT} out) tokens, best of {rounds}")
     best = {name: max(values) for name, values in speeds.items()}
+    peaks = {size: max(values) for size, values in gemms.items()}
+    figures = report(best, peaks)
+    figures |= beside_limits(
+        model.architecture, device, min(decodes), min(prefills), max(reads), max(peaks.values())
+    )
+    about = {"device": device.title, "dtype": device.dtype_name, "threads": device.threads}
+    click.echo(json.dumps(figures | about | {"model": folder.name}))
+
+
+def report(best: dict[str, float], peaks: dict[Size, float]) -> dict[str, Any]:
+    """Print the speeds; returns them, and how many times as fast this engine is."""
     mine = best["this engine"]
     ratios = {name: mine / speed for name, speed in best.items() if name != "this engine"}
-    click.echo(f"{device.title}, {device.dtype_name}, {device.threads} threads; {backend}")
-    click.echo(f"{shape.name}: {REQUESTS} x ({PROMPT} in + {OUTPUT} out), best of {len(speeds)}")
     for name, speed in best.items():
         beside = f"   this engine is {ratios[name]:.2f} times as fast" if name in ratios else ""
         click.echo(f"  {name:<30}{speed:8.1f} tokens/s{beside}")
-    for size, flops in each.items():
-        click.echo(f"  GEMM {' x '.join(map(str, size)):<25}{flops / 1e9:8.1f} GFLOP/s")
-    click.echo(f"  read of 1 GiB                 {limits.bandwidth / 1e9:8.1f} GB/s")
-    bandwidth = read / decode_s / limits.bandwidth
-    gemm = flop / prefill_s / limits.flops
-    click.echo(f"  decode, batch 1               {decode_s * 1e3:8.1f} ms, {bandwidth:.0%} of it")
-    click.echo(
-        f"  prompt of {LONG_PROMPT} tokens          {prefill_s * 1e3:8.1f} ms, "
-        f"{gemm:.0%} of the GEMM"
-    )
-    line = {
+    for size, flops in peaks.items():
+        click.echo(f"  {'GEMM ' + ' x '.join(map(str, size)):<30}{flops / 1e9:8.1f} GFLOP/s")
+    return {
         "tokens_per_s": {name.replace(" ", "_"): speed for name, speed in best.items()},
         "ratios": {name.replace(" ", "_"): ratio for name, ratio in ratios.items()},
-        "batch1_bandwidth_fraction": bandwidth,
-        "prefill256_gemm_fraction": gemm,
-        "bandwidth_bytes_per_s": limits.bandwidth,
-        "gemm_flops": {"x".join(map(str, size)): flops for size, flops in each.items()},
+        "gemm_flops": {"x".join(map(str, size)): flops for size, flops in peaks.items()},
+    }
+
+
+def beside_limits(
+    arch: architecture.Architecture,
+    device: Device,
+    decode_s: float,
+    prefill_s: float,
+    read: float,
+    gemm: float,
+) -> dict[str, float]:
+    """Print how near decode comes to the bandwidth and a prompt to the GEMM; returns the shares.
+
+    A decode reads all weights once, the LM head included, and the request's KV. A prompt multiplies
+    with the layers' weights for each token and with the head once, and attends to half a square.
+    """
+    shape = arch.shape
+    parameters = shape.linear_parameters + shape.small_parameters + shape.head_parameters
+    kv = DECODE_CONTEXT * shape.kv_bytes_per_token(1, device.element_bytes)
+    decode_share = (parameters * device.element_bytes + kv) / decode_s / read
+    flop = 2.0 * (shape.linear_parameters * LONG_PROMPT + shape.head_parameters)
+    flop += 4.0 * shape.num_layers * arch.q_size * LONG_PROMPT * LONG_PROMPT / 2
+    prefill_share = flop / prefill_s / gemm
+    click.echo(f"  {'read of 1 GiB':<30}{read / 1e9:8.1f} GB/s")
+    click.echo(f"  {'decode, batch 1':<30}{decode_s * 1e3:8.1f} ms, {decode_share:.0%} of that")
+    label = f"prompt of {LONG_PROMPT} tokens"
+    click.echo(f"  {label:<30}{prefill_s * 1e3:8.1f} ms, {prefill_share:.0%} of the larger GEMM")
+    return {
+        "batch1_bandwidth_fraction": decode_share,
+        "prefill256_gemm_fraction": prefill_share,
+        "bandwidth_bytes_per_s": read,
         "decode_step_s": decode_s,
         "prefill256_s": prefill_s,
-        "device": device.title,
-        "dtype": device.dtype_name,
-        "threads": device.threads,
-        "model": shape.name,
     }
-    click.echo(json.dumps(line))
 
 
 if __name__ == "__main__":

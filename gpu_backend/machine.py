@@ -16,7 +16,7 @@ from gpu_backend.architecture import Architecture
 from gpu_backend.device import Device
 from sim import latency
 
-__all__ = ["Limits", "best_seconds", "first_guess", "measure_limits"]
+__all__ = ["Limits", "bandwidth", "best_seconds", "first_guess", "gemm_flops", "measure_limits"]
 
 READ_BYTES = 1 << 28
 GEMM_SIZES = ((256, 576, 1536), (1024, 1024, 1024))
@@ -42,22 +42,25 @@ def best_seconds(work: Callable[[], Any], device: Device, tries: int = 5) -> flo
     return min(seconds[1:])
 
 
-@cache
-def measure_limits(
-    device: Device,
-    read_bytes: int = READ_BYTES,
-    gemm_sizes: tuple[tuple[int, int, int], ...] = GEMM_SIZES,
-) -> Limits:
-    """Best of 5 reads (a sum) of a large tensor, and of 5 products of each size."""
+def bandwidth(device: Device, read_bytes: int = READ_BYTES) -> float:
+    """Bytes/s of the best of 5 reads (a sum) of a tensor of that size."""
     options: dict[str, Any] = {"dtype": device.dtype, "device": device.torch_device}
     table = torch.ones(read_bytes // device.element_bytes, **options)
-    bandwidth = read_bytes / best_seconds(table.sum, device)
-    flops = 0.0
-    for m, k, n in gemm_sizes:
-        a, b = torch.ones((m, k), **options), torch.ones((k, n), **options)
-        seconds = best_seconds(lambda a=a, b=b: a @ b, device)  # type: ignore[misc]
-        flops = max(flops, 2.0 * m * k * n / seconds)
-    return Limits(bandwidth, flops)
+    return read_bytes / best_seconds(table.sum, device)
+
+
+def gemm_flops(device: Device, size: tuple[int, int, int]) -> float:
+    """FLOP/s of the best of 5 products of (m, k) and (k, n)."""
+    m, k, n = size
+    options: dict[str, Any] = {"dtype": device.dtype, "device": device.torch_device}
+    a, b = torch.ones((m, k), **options), torch.ones((k, n), **options)
+    return 2.0 * m * k * n / best_seconds(lambda: a @ b, device)
+
+
+@cache
+def measure_limits(device: Device) -> Limits:
+    """Both, once in the life of the process; the best of the product's sizes counts."""
+    return Limits(bandwidth(device), max(gemm_flops(device, size) for size in GEMM_SIZES))
 
 
 def first_guess(architecture: Architecture, device: Device, limits: Limits) -> Any:

@@ -56,6 +56,28 @@ def test_ui_imports_no_page(file: Path) -> None:
     assert not any(name.split(".")[0] == "pages" for name in imported(file))
 
 
+@pytest.mark.parametrize("file", files("gpu_backend"), ids=lambda f: f.name)
+def test_the_real_engine_imports_sim_only(file: Path) -> None:
+    for name in imported(file):
+        assert name.split(".")[0] not in {"ui", "pages", "streamlit", "plotly", "pandas"}
+        assert name.split(".")[0] not in {"pickle", "transformers"}  # no pickles, no remote code
+
+
+@pytest.mark.parametrize("file", files("ui") + files("pages"), ids=lambda f: f.name)
+def test_pages_load_the_real_engine_inside_a_function(file: Path) -> None:
+    """A page works without torch until somebody runs it."""
+    top = [node for node in ast.parse(file.read_text()).body if not is_definition(node)]
+    for node in ast.walk(ast.Module(body=top, type_ignores=[])):
+        names = [alias.name for alias in getattr(node, "names", [])]
+        names += [getattr(node, "module", None) or ""] if isinstance(node, ast.ImportFrom) else []
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            assert not any(name.split(".")[0] in ("gpu_backend", "torch") for name in names)
+
+
+def is_definition(node: ast.stmt) -> bool:
+    return isinstance(node, ast.FunctionDef | ast.ClassDef)
+
+
 def test_loading_sim_loads_nothing_heavy() -> None:
     script = f"import sys, sim.__main__; print([m for m in {HEAVY!r} if m in sys.modules])"
     done = subprocess.run(
