@@ -8,7 +8,7 @@ in words. Units: s, bytes, tokens.
 
 import json
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def resolve(scenario: Scenario) -> Resolved:
         latency=np.array([replica.latency for replica in replicas], latency.LATENCY).view(
             np.recarray
         ),
-        notes=tuple(dict.fromkeys(note for kind in kinds for note in notes_of(kind))),
+        notes=derived_notes(kinds),
         fleet=fleet_of(scenario, replicas),
     )
 
@@ -273,9 +273,12 @@ def latency_row(
     return row, known.left_out_error or known.mean_error
 
 
-def notes_of(replica: ResolvedReplica) -> list[str]:
-    """Derived values."""
-    if not replica.derived:
-        return []
-    values = ", ".join(f"{name} = {getattr(replica.knobs, name)}" for name in replica.derived)
-    return [f"derived: {values}"]
+def derived_notes(kinds: Sequence[ResolvedReplica]) -> tuple[str, ...]:
+    """The values that were derived, of each kind of replica."""
+    notes = []
+    for k, kind in enumerate(kinds):
+        if kind.derived:
+            where = f" for replicas[{k}]" if len(kinds) > 1 else ""
+            values = ", ".join(f"{name} = {getattr(kind.knobs, name)}" for name in kind.derived)
+            notes.append(f"derived{where}: {values}")
+    return tuple(notes)
