@@ -17,7 +17,6 @@ from sim.disaggregation import (
     prefilled,
     runs_now,
     send_to_prefill,
-    settle_admitted,
     start_loads,
 )
 from sim.happenings import refusal, release_next
@@ -39,7 +38,6 @@ from sim.world import (
     BLOCKED,
     BOTH,
     BUSY,
-    DECODE,
     IDLE,
     OVER,
     PREFILL,
@@ -213,11 +211,8 @@ def begin_step(
     counters.now_s = max(now_s, counters.now_s)
     before = log.num_events
     policies.schedule_for(state, replica, engines)
-    if len(pools) > 0:
-        if counters.num_reserved > 0:
-            start_loads(state, world, replica, now_s)
-        if world.servers[replica].role == DECODE and counters.num_admitted > 0:
-            settle_admitted(state, world, replica, now_s)
+    if len(pools) > 0 and counters.num_reserved > 0:
+        start_loads(state, world, replica, now_s)
     changes = counters.num_planned + counters.num_preempted + counters.num_ended
     clock.replica = replica
     if changes > 0:
@@ -229,8 +224,7 @@ def begin_step(
         open_step(state, world, replica)  # it never runs: its row says why
         clock.stuck_request = stuck_request(state, replica)
         return STALLED
-    if counters.num_reserved == 0:
-        log.num_events = before
+    log.num_events = before  # of no step; that KV is on its way the journeys tell
     return SLICE_OVER
 
 

@@ -20,7 +20,6 @@ from sim.state import State
 from sim.timers import set_timer
 from sim.world import (
     BUSY,
-    CACHED,
     DECODE,
     FINISHED_AT_PREFILL,
     HANDED_OVER,
@@ -190,20 +189,6 @@ def start_loads(state: State, world: World, replica: int, now_s: float) -> None:
         journey.num_descriptors = pieces * cluster.num_layers
         unready = (journey.num_tokens - ready) * token_bytes
         transfer.begin(world, r, ready * token_bytes, unready, now_s)
-
-
-@njit_inner
-def settle_admitted(state: State, world: World, replica: int, now_s: float) -> None:
-    """Who was admitted to a decode server without a load: it computes the prompt itself, or has it
-    in its prefix cache, and the prefill server may forget it."""
-    counters, running = state.counters[replica], state.running[replica]
-    for k in range(counters.num_running - counters.num_admitted, counters.num_running):
-        journey = world.journeys[running[k]]
-        if journey.stage == QUEUED:
-            journey.stage = THERE
-            if journey.outcome == MOVED:
-                journey.outcome = CACHED
-                free_leg(state, world, running[k], now_s)
 
 
 @njit_inner

@@ -21,7 +21,7 @@ HASH_FACTOR = 0x5BD1E995
 SECOND_FACTOR = 0x27D4EB2F
 CHAIN_START = np.int64(0x2545F491)  # typed, as NO_HITS below
 
-NO_HITS = np.int64(0)  # typed: a plain 0 would compile what it is handed to once more
+NO_HITS = NO_BLOCKS = np.int64(0)  # typed: a plain 0 would compile what it is handed to once more
 
 
 @njit_inline
@@ -134,7 +134,7 @@ def release(state: State, replica: int, r: int) -> int:
 def token_run(state: State, r: int, position: int, end: int):
     """(first token id, length) of the longest run of consecutive ids of `r` in [position, end)."""
     request = state.requests[r]
-    if position >= request.prompt_len:
+    if position >= request.prompt_len and request.output_base >= 0:
         return request.output_base + position - request.prompt_len, end - position
     low, high = request.first_run, request.first_run + request.num_runs
     while high - low > 1:
@@ -143,7 +143,7 @@ def token_run(state: State, r: int, position: int, end: int):
             low = middle
         else:
             high = middle
-    run_end = request.prompt_len
+    run_end = request.prompt_len if request.output_base >= 0 else end
     if low + 1 < request.first_run + request.num_runs:
         run_end = state.runs[low + 1].start
     base = state.runs[low].token + position - state.runs[low].start

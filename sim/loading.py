@@ -16,6 +16,18 @@ from sim.state import State
 
 
 @njit_inner
+def promised(state: State, replica: int) -> int:
+    """Blocks that prompts being computed still need. A load takes its blocks out of what is left
+    beside them: it holds them without getting on (`_inflight_prefill_reserved_blocks`)."""
+    policy, blocks = state.policy[replica], 0
+    for i in range(state.counters[replica].num_running):
+        request = state.requests[state.running[replica, i]]
+        known = min(request.num_tokens, policy.max_model_len)
+        blocks += max(kv.blocks_for(known, policy.block_size) - request.num_blocks, 0)
+    return blocks
+
+
+@njit_inner
 def reserve(state: State, replica: int, r: int, num_hits: int) -> None:
     """Take the head of the waiting queue out of it, with blocks for all its known tokens.
 

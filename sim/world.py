@@ -128,7 +128,6 @@ OUTCOMES = (
     "unused",  # its KV lay ready and nobody asked for it
     "load_failed",
     "load_failed_recomputed",
-    "cached",  # the decode server had all of it in its prefix cache
 )
 (
     NOTHING_MOVED,
@@ -138,7 +137,6 @@ OUTCOMES = (
     KV_UNUSED,
     LOAD_FAILED,
     LOAD_RECOMPUTED,
-    CACHED,
 ) = range(len(OUTCOMES))
 
 

@@ -16,7 +16,6 @@ from sim.state import records
 from sim.trace import Trace
 from sim.world import (
     BOTH,
-    CACHED,
     DECODE,
     FINISHED_AT_PREFILL,
     KV_UNUSED,
@@ -146,7 +145,7 @@ def test_random_clusters_lose_nothing(seed: int) -> None:
     # every finished request was prefilled once, and its KV met exactly one fate
     ways = trace.journeys[:n]
     assert (trace.legs.status[finished] == reasons.FINISHED).all()
-    fates = (MOVED, CACHED, FINISHED_AT_PREFILL, TOO_SHORT, KV_UNUSED, LOAD_RECOMPUTED)
+    fates = (MOVED, FINISHED_AT_PREFILL, TOO_SHORT, KV_UNUSED, LOAD_RECOMPUTED)
     assert np.isin(ways.outcome[finished], fates).all()
     assert (ways.outcome[requests.status == reasons.FAILED] == LOAD_FAILED).all()
     moved = finished & (ways.outcome == MOVED)

@@ -173,9 +173,13 @@ def admit_waiting(state: State, replica: int, budget: int, cut: int) -> int:
             return reasons.MAX_NUM_SEQS
 
         hits = kv.look_up(state, replica, r) if policy.enable_prefix_caching else 0
+        if request.load_tokens == request.prompt_len:  # its last block comes in any case
+            hits = min(hits, (request.load_tokens - 1) // policy.block_size)
         computed = hits * policy.block_size
         if request.load_tokens > computed:
-            refusal, missing = lacks_blocks(state, replica, r, hits, request.num_tokens)
+            refusal, missing = lacks_blocks(
+                state, replica, r, hits, request.num_tokens, loading.promised(state, replica)
+            )
             if refusal == reasons.ADMITTED and counters.num_loading == state.loading.shape[1]:
                 refusal, missing = reasons.REFUSED_SLOTS, counters.num_loading
             if refusal != reasons.ADMITTED:
@@ -195,7 +199,7 @@ def admit_waiting(state: State, replica: int, budget: int, cut: int) -> int:
             n = budget
             cut = reasons.BUDGET
 
-        refusal, missing = lacks_blocks(state, replica, r, hits, computed + n)
+        refusal, missing = lacks_blocks(state, replica, r, hits, computed + n, kv.NO_BLOCKS)
         if refusal != reasons.ADMITTED:
             moves.note(state, r, refusal, missing, counters.num_free_blocks)
             return reasons.KV_BLOCKS
@@ -209,15 +213,15 @@ def admit_waiting(state: State, replica: int, budget: int, cut: int) -> int:
 
 
 @njit_inner
-def lacks_blocks(state: State, replica: int, r: int, hits: int, tokens: int):
+def lacks_blocks(state: State, replica: int, r: int, hits: int, tokens: int, promised: int):
     """(ADMITTED, 0) if `r` may have the blocks for `tokens` tokens, else (which refusal, blocks
     needed).
 
     The full-prompt gate asks for room for the whole prompt, and what it had generated, though only
     the chunk is allocated: nothing stays reserved. Hits that lie in the free list cost free blocks
-    too. The watermark is waived while nothing runs."""
+    too. The watermark is waived while nothing runs. `promised` blocks are free and spoken for."""
     policy, counters = state.policy[replica], state.counters[replica]
-    extra = kv.count_free(state, replica, hits)
+    extra = kv.count_free(state, replica, hits) + promised
     if counters.num_running > 0:
         extra += policy.watermark_blocks
     if policy.scheduler_reserve_full_isl:
