@@ -78,7 +78,7 @@ def run_command(
     if summary == "json":
         click.echo(json.dumps(result.summary, indent=2, allow_nan=False))
     else:
-        click.echo(summary_table(result.summary))
+        click.echo(summary_table(result.summary, result.findings))
     for note in result.notes:
         click.echo(f"note: {note}", err=True)
     if trace is not None:

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from sim import engine
+from sim import bench_cluster, engine
 from sim.content import private_content
 from sim.knobs import Knobs
 from sim.latency import LATENCY, linear
@@ -253,5 +253,6 @@ def run(echo: Callable[[str], None]) -> None:
                 for count in sorted({1, threads} if workload.runs > 1 else {1}):
                     rows.append(measure(workload, name, prefix_caching, count))
                     echo("".join(f"{shown(rows[-1]):>{width}}" for _, width, shown in COLUMNS))
+    clusters = bench_cluster.run(echo, policy_rows(ENOUGH_TOKENS, False))
     echo(f"cold start (compiling) {cold:.1f} s, warm start {warm:.2f} s")
-    echo(json.dumps({"rows": rows, "cold_start_s": cold, "warm_start_s": warm}))
+    echo(json.dumps({"rows": rows + clusters, "cold_start_s": cold, "warm_start_s": warm}))

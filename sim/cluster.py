@@ -231,8 +231,8 @@ def begin_step(
 @njit_inner
 def nothing_to_come(world: World) -> bool:
     clock = world.clock[0]
-    nobody = clock.next_arrival == clock.num_arrivals and clock.num_transfers == 0
-    return nobody and clock.num_timers == 0
+    nobody = clock.next_arrival == clock.num_arrivals and clock.num_timers == 0
+    return nobody and clock.next_transfer_s == np.inf
 
 
 @njit_inner

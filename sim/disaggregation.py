@@ -234,8 +234,10 @@ def load_ended(state: State, world: World, r: int, now_s: float) -> None:
 def free_leg(state: State, world: World, r: int, now_s: float) -> None:
     """The prefill server gives up the KV that it has held for `r`."""
     leg = r + world.cluster[0].num_requests
-    if kv.release(state, world.journeys[r].source, leg) > 0:
-        wake(state, world, world.journeys[r].source, now_s)
+    source = world.journeys[r].source
+    if kv.release(state, source, leg) > 0:
+        state.counters[source].batch_is_full = 0
+        wake(state, world, source, now_s)
 
 
 @njit_inner

@@ -1,11 +1,11 @@
-"""What a reader takes home: steps.csv, requests.csv, the scenario file, the flags for `vllm serve`.
+"""What a reader takes home: steps.csv, requests.csv, the scenario file; the servers' commands are
+sim/serving.py.
 
 Units stand in the header names: _s seconds, everything else counts or tokens.
 """
 
 import csv
 import os
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
@@ -13,11 +13,11 @@ from typing import Any, TextIO
 import numpy as np
 
 from sim import metrics, reasons
-from sim.knobs import Sglang, TensorRtLlm, VllmV0, VllmV1
-from sim.knobs.engine import EngineKnobs
 from sim.latency import ROOFLINE, TERMS, terms
-from sim.scenario import Replica, Resolved, Scenario, free_fraction
+from sim.scenario import Resolved, Scenario
+from sim.serving import sglang_server_flags, trtllm_serve_files, vllm_serve_flags
 from sim.trace import Trace
+from sim.world import NOTHING_MOVED, OUTCOMES
 
 __all__ = [
     "request_rows",
@@ -75,6 +75,11 @@ REQUEST_COLUMNS = (
     "recomputed_tokens",
     "prefix_hit_tokens",
     "meets_slo",
+    "prefill_server",
+    "decode_server",
+    "kv_transfer_s",
+    "kv_transfer_bytes",
+    "kv_outcome",
 )
 
 Row = Sequence[Any]
@@ -143,7 +148,7 @@ def request_rows(
         (reasons.STATUSES[k] for k in requests.status.tolist()),
         (reasons.FINISH_REASONS[k] if k else None for k in requests.finish_reason.tolist()),
         (reasons.REJECTIONS[k] if k else None for k in requests.rejection.tolist()),
-        optional(requests.first_scheduled_s - requests.arrival_s),
+        optional(metrics.queue_s(trace)),
         optional(metrics.ttft_s(requests)),
         optional(np.where(finished, metrics.tpot_s(requests), np.nan)),
         optional(np.where(several, requests.max_gap_s, np.nan)),
@@ -156,8 +161,25 @@ def request_rows(
         requests.recomputed_tokens.tolist(),
         requests.hit_tokens.tolist(),
         good,
+        *transfer_columns(trace),
     ]
     return zip(*columns, strict=True)
+
+
+def transfer_columns(trace: Trace) -> list[list[Any]]:
+    """The way of each request's KV from one server to another; all empty where it stays."""
+    count = len(trace.requests)
+    if len(trace.legs) == 0:
+        return [[None] * count] * 5
+    ways = trace.journeys[:count]
+    ended = np.isfinite(ways.end_s)
+    return [
+        [k if k >= 0 else None for k in ways.source.tolist()],
+        [k if k >= 0 else None for k in ways.target.tolist()],
+        optional(ways.end_s - ways.start_s),
+        optional(np.where(ended, ways.total_bytes, np.nan)),
+        [OUTCOMES[k] if k != NOTHING_MOVED else None for k in ways.outcome.tolist()],
+    ]
 
 
 def optional(values: Any) -> list[float | None]:
@@ -218,81 +240,3 @@ def moved(scenario: Scenario, old: Path, new: Path) -> Scenario:
     file = os.path.relpath((old / scenario.workload.file).resolve(), new.resolve())
     workload = scenario.workload.model_copy(update={"file": Path(file).as_posix()})
     return scenario.model_copy(update={"workload": workload})
-
-
-# --- flags ----------------------------------------------------------------------------------------
-
-
-def vllm_serve_flags(resolved: Resolved) -> str:
-    """The command that starts this server, derived values written out but for the KV pool, which
-    the server measures itself. ValueError where the scenario names no model, or not vLLM."""
-    replica, knobs = served(resolved, (VllmV0, VllmV1), "num_gpu_blocks", "vllm serve")
-    flags = [
-        f"--tensor-parallel-size {replica.tp}",
-        f"--gpu-memory-utilization {replica.gpu_memory_utilization:g}",
-        *knobs.serve_flags(),
-    ]
-    if replica.kv_cache_dtype != "auto":
-        flags.append(f"--kv-cache-dtype {replica.kv_cache_dtype}")
-    return command(resolved, [*flags, *quantization(resolved)])
-
-
-def trtllm_serve_files(resolved: Resolved) -> tuple[str, str]:
-    """(the command that starts this server, the content of its extra_llm_api_options.yaml); the
-    server measures the KV pool itself where it was left open. ValueError where the scenario names
-    no model, or not TensorRT-LLM."""
-    replica, knobs = served(resolved, (TensorRtLlm,), "num_blocks", "trtllm-serve")
-    assert isinstance(knobs, TensorRtLlm)
-    flags = [
-        f"--tp_size {replica.tp}",
-        *knobs.serve_flags(),
-        "--extra_llm_api_options extra_llm_api_options.yaml",
-    ]
-    options = knobs.serve_yaml(free_gpu_memory_fraction=free_fraction(replica) or 1.0)
-    if replica.kv_cache_dtype != "auto":
-        options += f"  dtype: {replica.kv_cache_dtype}\n"
-    return command(resolved, flags), options
-
-
-def sglang_server_flags(resolved: Resolved) -> str:
-    """The command that starts this server, with the overlap schedule off as in the rule simulated.
-    ValueError where the scenario names no model, or not SGLang."""
-    replica, knobs = served(resolved, (Sglang,), "max_total_tokens", "sglang")
-    flags = [
-        f"--tp-size {replica.tp}",
-        f"--mem-fraction-static {replica.gpu_memory_utilization:g}",
-        *knobs.serve_flags(),
-        "--disable-overlap-schedule",
-    ]
-    if replica.kv_cache_dtype != "auto":
-        flags.append("--kv-cache-dtype fp8_e4m3")
-    return command(resolved, [*flags, *quantization(resolved)])
-
-
-def served(
-    resolved: Resolved, kinds: tuple[type[EngineKnobs], ...], pool: str, server: str
-) -> tuple[Replica, EngineKnobs]:
-    """The replica and its knobs, without the KV pool (the knob `pool`) where that was derived.
-    ValueError without a model, or for an engine that `server` does not start."""
-    replica = resolved.replicas[0]
-    if replica.model is None:
-        raise ValueError("the scenario names no model, so there is nothing to serve")
-    if not isinstance(replica.knobs, kinds):
-        raise ValueError(f"{server} does not start a server of {replica.knobs.engine}")
-    knobs: EngineKnobs = replica.knobs
-    if pool in replica.derived:
-        knobs = knobs.model_copy(update={pool: None})
-    return replica.replica, knobs
-
-
-def command(resolved: Resolved, flags: Sequence[str]) -> str:
-    """The server's command with its model and flags, a flag a line."""
-    replica = resolved.replicas[0]
-    assert replica.model is not None
-    asked = replica.replica.model
-    name = shlex.quote(asked if isinstance(asked, str) else replica.model.name)
-    return " \\\n    ".join([f"{replica.knobs.server} {name}", *flags])
-
-
-def quantization(resolved: Resolved) -> list[str]:
-    return ["--quantization fp8"] if resolved.replicas[0].precision == "fp8" else []

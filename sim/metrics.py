@@ -169,13 +169,19 @@ def summary(trace: Trace, resolved: Resolved) -> dict[str, Any]:
         "compute_utilisation": utilisation[0],
         "bandwidth_utilisation": utilisation[1],
         "stop_reasons": counted(reasons.STOP_REASONS, steps.stop_reason),
-        "expected_error": resolved.replicas[0].expected_error,
+        "expected_error": expected_error(resolved),
         "replicas": [
             replica_summary(trace, k, replica, duration)
             for k, replica in enumerate(resolved.replicas)
         ],
         **transfers(trace),
     }
+
+
+def expected_error(resolved: Resolved) -> float | None:
+    """The largest of the servers' kinds, None where none of them has one."""
+    errors = [replica.expected_error for replica in resolved.replicas]
+    return max((error for error in errors if error is not None), default=None)
 
 
 def over_legs(trace: Trace, column: str) -> int:

@@ -1,7 +1,8 @@
 """A run as a Chrome trace, the JSON that https://ui.perfetto.dev and chrome://tracing open.
 
 One process for the steps of each replica (what ran, with counters for budget, queue and KV), one
-for the requests, a track each: waiting, prefill chunks, decodes, preemptions. Times are
+for the requests, a track each: waiting, prefill chunks, decodes, preemptions, and one for KV on its
+way between replicas, with arrows from the step that computed it to the one that decodes. Times are
 microseconds on the run's clock. The viewer ignores colours, so names carry the meaning.
 """
 
@@ -18,7 +19,7 @@ from sim.trace import Trace
 __all__ = ["MOST_TRACKS", "trace_events", "write_perfetto"]
 
 MOST_TRACKS = 2_000  # requests with a track of their own; the viewer grows slow beyond
-REQUESTS, STEPS = 1, 100  # process ids; replica k has STEPS + k
+REQUESTS, TRANSFERS, STEPS = 1, 2, 100  # process ids; replica k has STEPS + k
 Event = dict[str, Any]
 
 
@@ -45,6 +46,8 @@ def trace_events(trace: Trace, resolved: Resolved, label: Callable[[int], str]) 
     yield from _steps(trace, resolved)
     yield from _waits(trace, shown)
     yield from _work(trace, shown)
+    if len(trace.legs):
+        yield from _transfers(trace, label, shown)
 
 
 def _rest(total: int, shown: int) -> str:
@@ -95,13 +98,14 @@ def _steps(trace: Trace, resolved: Resolved) -> Iterator[Event]:
 
 def _waits(trace: Trace, shown: int) -> Iterator[Event]:
     """From arrival to the first step, and from each preemption to the resumption."""
+    first = trace.legs if len(trace.legs) else trace.requests
     for r, request in enumerate(trace.requests[:shown]):
         if request.status == reasons.REJECTED:
             at = float(request.arrival_s)
             yield _slice(f"rejected: {reasons.REJECTIONS[request.rejection]}",
                          REQUESTS, r + 1, at, at)  # fmt: skip
-        elif np.isfinite(request.first_scheduled_s):
-            start, stop = float(request.arrival_s), float(request.first_scheduled_s)
+        elif np.isfinite(first.first_scheduled_s[r]):
+            start, stop = float(request.arrival_s), float(first.first_scheduled_s[r])
             if stop > start:
                 yield _slice("waiting", REQUESTS, r + 1, start, stop)
     since: dict[int, float] = {}
@@ -116,11 +120,13 @@ def _waits(trace: Trace, shown: int) -> Iterator[Event]:
 
 
 def _work(trace: Trace, shown: int) -> Iterator[Event]:
-    """A slice for each request in each step: a chunk of its prompt, or a decode."""
+    """A slice for each request in each step: a chunk of its prompt, or a decode. A prefill leg's
+    chunks stand on the track of its request; its token goes nowhere but to the next server."""
     step_of = np.repeat(np.arange(len(trace.steps)), trace.steps.num_items)
-    prompt_len = trace.requests.prompt_len
+    prompt_len, users = trace.requests.prompt_len, len(trace.requests)
     for step, item in zip(step_of.tolist(), trace.items, strict=True):
-        r, tokens = int(item.request), int(item.num_tokens)
+        row, tokens = int(item.request), int(item.num_tokens)
+        r = row % users
         if r >= shown:
             continue
         record = trace.steps[step]
@@ -129,5 +135,46 @@ def _work(trace: Trace, shown: int) -> Iterator[Event]:
         yield _slice(
             name, REQUESTS, r + 1, float(record.start_s), float(record.start_s + record.duration_s),
             step=step, tokens=tokens, computed_before=int(item.num_computed),
-            emits_a_token=bool(item.num_tokens == item.num_needed),
+            emits_a_token=bool(item.num_tokens == item.num_needed and row < users),
         )  # fmt: skip
+
+
+def _transfers(trace: Trace, label: Callable[[int], str], shown: int) -> Iterator[Event]:
+    """KV on its way: a slice on the request's track for what comes after its prefill, a slice on
+    the first free track of its sender, and arrows from the last step there to the first one at its
+    receiver."""
+    yield _name("process_name", TRANSFERS, 0, "KV transfers")
+    ways = trace.journeys[: len(trace.requests)]
+    free_at: dict[int, list[float]] = {}
+    tracks: dict[tuple[int, int], int] = {}
+    moved = np.flatnonzero(np.isfinite(ways.end_s))
+    for r in moved[np.argsort(ways.start_s[moved], kind="stable")].tolist():
+        way = ways[r]
+        source, target = int(way.source), int(way.target)
+        start, stop = float(way.start_s), float(way.end_s)
+        lanes = free_at.setdefault(source, [])
+        lane = next((k for k, end in enumerate(lanes) if end <= start), len(lanes))
+        lanes[lane:] = [stop, *lanes[lane + 1 :]]
+        if (source, lane) not in tracks:
+            tracks[source, lane] = len(tracks) + 1
+            name = f"from replica {source}" + (f", {lane + 1}" if lane else "")
+            yield _name("thread_name", TRANSFERS, tracks[source, lane], name)
+        track = tracks[source, lane]
+        yield _slice(
+            f"KV of {label(r)} to replica {target}", TRANSFERS, track, start, stop,
+            bytes=round(float(way.total_bytes)), tokens=int(way.num_tokens),
+            descriptors=int(way.num_descriptors),
+        )  # fmt: skip
+        if r < shown and stop > max(start, float(way.prefill_end_s)):
+            yield _slice("KV transfer", REQUESTS, r + 1, max(start, float(way.prefill_end_s)), stop)
+        first_s = float(trace.requests.first_scheduled_s[r])
+        ends_s = float(way.prefill_end_s)
+        if np.isfinite(ends_s) and np.isfinite(first_s):
+            arrow = (
+                (STEPS + source, 1, ends_s),
+                (TRANSFERS, track, stop),
+                (STEPS + target, 1, first_s),
+            )
+            for (pid, tid, at), phase in zip(arrow, "stf", strict=True):
+                yield {"ph": phase, "name": "KV", "cat": "KV", "id": r, "pid": pid, "tid": tid,
+                       "ts": round(at * 1e6, 3), "bp": "e"}  # fmt: skip

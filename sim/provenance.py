@@ -33,13 +33,35 @@ def provenance(trace: Trace, resolved: Resolved) -> tuple[str, ...]:
 
 
 def step_notes(trace: Trace, resolved: Resolved) -> list[str]:
-    """The class of a run's step times, their expected error, and what of the run goes beyond."""
-    replica = resolved.replicas[0]
+    """The class of a run's step times, their expected error, and what of the run goes beyond; of
+    servers of several kinds for each of them, by its role and GPU."""
+    kinds: dict[str, list[int]] = {}
+    for k, replica in enumerate(resolved.replicas):
+        kinds.setdefault(kind_of(replica), []).append(k)
+    notes = []
+    for name, servers in kinds.items():
+        who = f"{name}: " if len(kinds) > 1 else ""
+        notes += [who + note for note in notes_of_kind(trace, resolved, servers)]
+    return notes
+
+
+def kind_of(replica: ResolvedReplica) -> str:
+    """What a reader calls servers that are alike."""
+    role = {"both": "servers"}.get(replica.replica.role, f"{replica.replica.role} servers")
     if replica.profile is not None:
-        return [measured(replica.profile), *beyond(trace, replica)]
+        return f"{role} as measured in {replica.profile.name}"
+    on = f" on {replica.gpu.title}" if replica.gpu else ""
+    return f"{role}{on}, {replica.precision}"
+
+
+def notes_of_kind(trace: Trace, resolved: Resolved, servers: list[int]) -> list[str]:
+    """The notes on the step times of servers that are alike."""
+    replica = resolved.replicas[servers[0]]
+    if replica.profile is not None:
+        return [measured(replica.profile), *beyond(trace, replica, servers)]
     if replica.expected_error is None or replica.gpu is None:
         return []
-    return [step_times(replica.gpu, replica.precision), *beyond(trace, replica)]
+    return [step_times(replica.gpu, replica.precision), *beyond(trace, replica, servers)]
 
 
 def step_times(gpu: catalog.Gpu, precision: str) -> str:
@@ -82,15 +104,22 @@ def outside(known: Efficiency | Profile, tokens: int, decodes: int, context: int
 def queue_share(trace: Trace) -> float:
     """Waiting before the first step, as a share of the time to the first token, over all requests
     that got one."""
-    requests = trace.requests[~np.isnan(trace.requests.first_token_s)]
+    served = ~np.isnan(trace.requests.first_token_s)
+    requests = trace.requests[served]
+    scheduled = (trace.legs if len(trace.legs) else trace.requests)[served]
     first_token_s = float((requests.first_token_s - requests.arrival_s).sum())
-    waited_s = float((requests.first_scheduled_s - requests.arrival_s).sum())
+    waited_s = float((scheduled.first_scheduled_s - requests.arrival_s).sum())
     return waited_s / first_token_s if first_token_s > 0 else 0.0
 
 
-def beyond(trace: Trace, replica: ResolvedReplica) -> list[str]:
-    """What of a run lies outside the calibrated range."""
-    steps = trace.steps
+def beyond(trace: Trace, replica: ResolvedReplica, servers: list[int]) -> list[str]:
+    """What of the steps of servers that are alike lies outside the calibrated range."""
+    alone = len(trace.replica_blocks) == len(servers)
+    steps = trace.steps if alone else trace.steps[np.isin(trace.steps.replica, servers)]
+    longest = 0
+    for table in (trace.requests, trace.legs):
+        here = table if alone else table[np.isin(table.replica, servers)]
+        longest = max(longest, int(here.num_computed.max(initial=0)))
     known: Efficiency | Profile | None = replica.profile
     if known is None and replica.gpu is not None:
         known = efficiency(replica.gpu.name, replica.precision)
@@ -100,5 +129,5 @@ def beyond(trace: Trace, replica: ResolvedReplica) -> list[str]:
         known,
         tokens=int((steps.num_prefill_tokens + steps.num_decodes).max()),
         decodes=int(steps.num_decodes.max()),
-        context=int(trace.requests.num_computed.max(initial=0)),
+        context=longest,
     )

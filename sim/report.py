@@ -1,6 +1,9 @@
 """Figures as text for the command line: a summary, a workload."""
 
+from collections.abc import Sequence
 from typing import Any
+
+from sim.diagnosis import Finding
 
 __all__ = ["summary_table", "workload_table"]
 
@@ -29,17 +32,20 @@ def figure(value: Any) -> str:
     return value if isinstance(value, str) else number(value)
 
 
-def summary_table(summary: dict[str, Any]) -> str:
-    """The summary, a line a figure; latencies in a table in ms."""
+def summary_table(summary: dict[str, Any], findings: Sequence[Finding] = ()) -> str:
+    """The summary, a line a figure; latencies in a table in ms; what is wrong by its name."""
     lines = [f"{'latency, ms':<{LABEL}}" + "".join(f"{point:>12}" for point in POINTS)]
-    for name in BLOCKS:
+    blocks = BLOCKS if summary["kv_transfer_s"] is None else (*BLOCKS, "kv_transfer_s")
+    for name in blocks:
         block = summary[name]
         cells = ["-"] * len(POINTS) if block is None else [milliseconds(block[p]) for p in POINTS]
         lines.append(f"{name[:-2]:<{LABEL}}" + "".join(f"{cell:>12}" for cell in cells))
     lines.append("")
     for name, value in summary.items():
-        if name not in BLOCKS and name != "replicas":
+        if name not in blocks and name != "replicas":
             lines.append(f"{name:<{LABEL}}{figure(value)}")
+    if findings:
+        lines.append(f"{'diagnosis':<{LABEL}}{', '.join(each.name for each in findings)}")
     for k, replica in enumerate(summary["replicas"]):
         figures = ", ".join(f"{key} {figure(value)}" for key, value in replica.items())
         lines.append(f"{f'replica {k}':<{LABEL}}{figures}")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sim import engine, metrics
+from sim import diagnosis, engine, metrics
 from sim.provenance import provenance
 from sim.scenario import Resolved, Scenario, ScenarioError, resolve
 from sim.trace import Trace
@@ -32,7 +32,7 @@ class Result:
     resolved: Resolved
     workload: Workload
     trace: Trace
-    notes: tuple[str, ...]  # of the settings and of the import
+    notes: tuple[str, ...]  # of the settings, the import and what is wrong with the run
 
     @property
     def scenario(self) -> Scenario:
@@ -42,6 +42,11 @@ class Result:
     def summary(self) -> dict[str, Any]:
         """The summary of sim.metrics, computed once."""
         return metrics.summary(self.trace, self.resolved)
+
+    @cached_property
+    def findings(self) -> tuple[diagnosis.Finding, ...]:
+        """Failure modes of disaggregated serving that are true of the run."""
+        return diagnosis.of(self.trace, self.resolved)
 
     @property
     def all_rejected(self) -> bool:
@@ -102,7 +107,9 @@ def run_resolved(
         cancelled=cancelled,
         record_items=record_items,
     )
-    return Result(resolved, workload, trace, resolved.notes + notes + provenance(trace, resolved))
+    said = resolved.notes + notes + provenance(trace, resolved)
+    wrong = tuple(str(finding) for finding in diagnosis.of(trace, resolved))
+    return Result(resolved, workload, trace, said + wrong)
 
 
 def workload_of(

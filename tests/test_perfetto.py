@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 
 import sim.__main__ as command_line
-from sim.perfetto import trace_events, write_perfetto
+from sim.perfetto import REQUESTS, STEPS, TRANSFERS, trace_events, write_perfetto
 from sim.run import Result, simulate
 from sim.scenario import load_scenario
+from tests.field.field import asked
+from tests.pools import run_pools
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 PHASES = {"X", "M", "C"}
@@ -84,3 +86,38 @@ def test_the_command_writes_it(tmp_path: Path, capfd: pytest.CaptureFixture[str]
     assert json.loads(file.read_text())["traceEvents"]
     assert command_line.main(["run", scenario, "--perfetto", str(tmp_path / "no" / "file")]) == 2
     assert "no such file or directory" in capfd.readouterr().err
+
+
+# --- between servers ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def moved() -> Result:
+    users = asked("user", 2000, 20, {"kind": "poisson", "rate_per_s": 20}, 12)
+    return run_pools(users, prefill=2, decode=2, link={"streaming": True})
+
+
+def test_transfers_are_slices_and_arrows(moved: Result) -> None:
+    events = list(trace_events(moved.trace, moved.resolved, moved.workload.label))
+    sent = [e for e in events if e["ph"] == "X" and e["pid"] == TRANSFERS]
+    assert sum(e["args"]["bytes"] for e in sent) == moved.summary["kv_transfer_bytes"]
+    assert sum(e["dur"] for e in sent) == pytest.approx(
+        1e6 * 12 * moved.summary["kv_transfer_s"]["mean"], abs=0.1
+    )
+    for phase in "stf":
+        arrows = {e["id"]: e for e in events if e["ph"] == phase}
+        assert sorted(arrows) == list(range(12))
+    for r, arrow in arrows.items():  # to the step in which it enters at its decode server
+        assert arrow["pid"] == STEPS + moved.trace.requests.replica[r]
+        starts = [e["ts"] for e in events if e["ph"] == "X" and e["pid"] == arrow["pid"]]
+        assert arrow["ts"] in starts
+
+
+def test_both_servers_stand_on_a_requests_track(moved: Result) -> None:
+    events = list(trace_events(moved.trace, moved.resolved, moved.workload.label))
+    slices = [e for e in events if e["ph"] == "X" and e["pid"] == REQUESTS]
+    chunks = [e for e in slices if e["name"].startswith("prefill ")]
+    assert sum(e["args"]["tokens"] for e in chunks) == 12 * (2000 + 1)  # its last token twice
+    tokens = sum(e["args"].get("emits_a_token", False) for e in slices)
+    assert tokens == moved.summary["output_tokens"]
+    test_slices_of_a_track_do_not_overlap(moved)

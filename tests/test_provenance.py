@@ -1,11 +1,14 @@
 """Every run says how sure its milliseconds are."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sim.run import Result, simulate
-from sim.scenario import parse_scenario
+from sim.scenario import load_scenario, parse_scenario
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def run(gpu: str = "h100", prompt: int = 500, count: int = 4, **policy: Any) -> Result:
@@ -48,3 +51,14 @@ def test_inside_the_range_nothing_of_the_kind_is_said() -> None:
 def test_a_run_that_is_mostly_queue_says_so() -> None:
     notes = run(count=200, max_num_seqs=4).notes
     assert any("of the mean TTFT is queueing" in note for note in notes)
+
+
+def test_servers_of_several_kinds_are_named_each() -> None:
+    """Splitwise's machines: each kind with its own class, and the summary with the larger error."""
+    result = simulate(load_scenario(EXAMPLES / "disaggregated_splitwise.json"))
+    about = [note for note in result.notes if "step times:" in note]
+    assert [note.split(" on ")[0] for note in about] == ["prefill servers", "decode servers"]
+    assert ["H100" in about[0], "A100" in about[1]] == [True, True]
+    errors = [replica.expected_error for replica in result.resolved.replicas]
+    assert len(set(errors)) == 2
+    assert result.summary["expected_error"] == max(errors)

@@ -1,0 +1,58 @@
+"""Any engine but static batching can prefill for vLLM V1: random pools lose nothing."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sim import reasons
+from sim.world import PREFILL
+from tests.builders import policy_rows
+from tests.test_cluster import latencies, random_fleet, rows_of, run_checked, table_of
+
+SMALL: dict[str, dict[str, Any]] = {
+    "vllm_v0": {
+        "num_gpu_blocks": 40,
+        "max_model_len": 200,
+        "max_num_batched_tokens": 256,
+        "max_num_seqs": 8,
+    },
+    "sarathi": {"num_gpu_blocks": 40, "max_model_len": 200, "chunk_size": 64, "max_num_seqs": 8},
+    "orca": {"num_gpu_blocks": 104, "max_model_len": 200, "max_num_seqs": 8},
+    "sglang": {
+        "max_total_tokens": 640,
+        "context_length": 200,
+        "chunked_prefill_size": 64,
+        "max_running_requests": 8,
+        "page_size": 16,
+    },
+    "tensorrt_llm": {
+        "num_blocks": 40,
+        "max_seq_len": 200,
+        "max_num_tokens": 64,
+        "max_batch_size": 8,
+        "enable_block_reuse": True,
+    },
+}
+
+
+@pytest.mark.parametrize("seed", [*range(2), 7, 8, 9])
+@pytest.mark.parametrize("engine", SMALL)
+def test_random_pools_lose_nothing(engine: str, seed: int) -> None:
+    """Seed 7 of SGLang: its pool is full of KV to be fetched, then empty, and it goes on."""
+    generator = np.random.default_rng(seed)
+    table, runs = table_of(generator, int(generator.integers(5, 80)), bool(generator.integers(2)))
+    fleet, servers = random_fleet(generator, seed)
+    fleet = replace(fleet, store_blocks=0)
+    count = fleet.roles.count(PREFILL)
+    rows = [policy_rows(engine, **SMALL[engine])] * count
+    rows += [rows_of(generator, 1, False)] * (servers - count)
+    policy = np.concatenate(rows).view(np.recarray)
+    trace, state, world = run_checked(table, runs, policy, latencies(servers), fleet)
+    assert trace.status == "finished", trace.reason
+    ended = (reasons.FINISHED, reasons.ABORTED_REQUEST, reasons.REJECTED, reasons.FAILED)
+    assert np.isin(trace.requests.status, ended).all()
+    for replica in range(servers):
+        assert state.counters[replica].num_free_blocks == policy[replica].num_gpu_blocks - 1
+    assert (world.servers.num_unfinished == 0).all()
