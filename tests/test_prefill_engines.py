@@ -37,6 +37,7 @@ SMALL: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*range(2), 7, 8, 9])
 @pytest.mark.parametrize("engine", SMALL)
 def test_random_pools_lose_nothing(engine: str, seed: int) -> None:
