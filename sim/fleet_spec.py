@@ -79,10 +79,12 @@ def check_alike(replicas: Sequence["ResolvedReplica"]) -> None:
     for k, replica in enumerate(replicas):
         spec, role = replica.replica, replica.replica.role
         where = f"server {k} ({role})"
-        if replica.model is None:
+        if replica.model is None or first.model is None:
             complain("replicas", f"{where} names no model: the size of the KV to move is unknown")
-        if replica.model != first.model:
-            complain("replicas", f"{where}: KV of {first.model} is of no use to another model")
+        elif replica.model != first.model:
+            complain(
+                "replicas", f"{where}: KV of {first.model.name} is of no use to {replica.model.name}"
+            )
         if spec.kv_cache_dtype != first.replica.kv_cache_dtype:
             complain("replicas", f"{where}: kv_cache_dtype must be the same on all servers")
         if replica.row.block_size != first.row.block_size:
