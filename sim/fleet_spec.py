@@ -82,9 +82,8 @@ def check_alike(replicas: Sequence["ResolvedReplica"]) -> None:
         if replica.model is None or first.model is None:
             complain("replicas", f"{where} names no model: the size of the KV to move is unknown")
         elif replica.model != first.model:
-            complain(
-                "replicas", f"{where}: KV of {first.model.name} is of no use to {replica.model.name}"
-            )
+            names = f"{first.model.name} is of no use to {replica.model.name}"
+            complain("replicas", f"{where}: KV of {names}")
         if spec.kv_cache_dtype != first.replica.kv_cache_dtype:
             complain("replicas", f"{where}: kv_cache_dtype must be the same on all servers")
         if replica.row.block_size != first.row.block_size:
