@@ -80,11 +80,15 @@ def outside(known: Efficiency | Profile, tokens: int, decodes: int, context: int
 
 
 def queue_share(trace: Trace) -> float:
-    """Waiting before the first step, as a share of the time to the first token, over all requests
-    that got one."""
-    requests = trace.requests[~np.isnan(trace.requests.first_token_s)]
+    """Waiting before the first step, that of its prefill leg where there is one, as a share of the
+    time to the first token, over all requests that got one."""
+    told = ~np.isnan(trace.requests.first_token_s)
+    requests, first = (
+        trace.requests[told],
+        (trace.legs if len(trace.legs) else trace.requests)[told],
+    )
     first_token_s = float((requests.first_token_s - requests.arrival_s).sum())
-    waited_s = float((requests.first_scheduled_s - requests.arrival_s).sum())
+    waited_s = float((first.first_scheduled_s - requests.arrival_s).sum())
     return waited_s / first_token_s if first_token_s > 0 else 0.0
 
 
