@@ -26,6 +26,7 @@ groups = {
         st.Page("pages/six_ways.py", title="Six ways to batch"),
         st.Page("pages/token_budget.py", title="Token budget"),
         st.Page("pages/kv_memory.py", title="KV memory"),
+        st.Page("pages/disaggregation.py", title="Disaggregation"),
     ],
     "Practise": [st.Page("pages/reference.py", title="Reference")],
 }

@@ -17,17 +17,21 @@ from benchmarks.running_app import ROOT, app, chromium
 FOLDER = ROOT / "docs" / "screenshots"
 MOST_BYTES = 150_000
 SIZES = {"light": (1340, 1255), "dark": (1340, 1255), "phone": (390, 844)}
+WITH_POOLS = "six_ways?v=1&ways=static,orca,vllm_v0,vllm_v1,tensorrt_llm,disaggregated"
 PAIR = "token_budget?v=1&preset=four_chats_one_document&budget=512&pin=four_chats_one_document"
 
 
 @dataclass(frozen=True)
 class Shot:
-    """A page's address, what it is called, what to wait for, and the height that shows it."""
+    """A page's address, what it is called, what to wait for, and the height that shows it; a button
+    to press first, and the words that then appear and are shown."""
 
     name: str
     path: str
     selector: str
     height: int | None = None
+    press: str = ""
+    appears: str = ""
 
 
 SHOTS = (
@@ -37,6 +41,9 @@ SHOTS = (
     Shot("two-phases", "two_phases", ".js-plotly-plot"),
     Shot("six-ways", "six_ways", ".six .way"),
     Shot("kv-memory", "kv_memory", ".map .grid"),
+    Shot("disaggregation", "disaggregation", ".six .way"),
+    Shot("crossover", "disaggregation", ".six .way", 760, "Compute the map", "Of 81 points apart"),
+    Shot("six-ways-disaggregated", WITH_POOLS, ".way[data-engine=disaggregated]"),
     Shot("reference", "reference", ".bs-words"),
     Shot("wrong-link", "token_budget?v=9&budget=abc", "h1", 560),
     Shot("no-such-page", "nope", "h1", 480),
@@ -49,6 +56,14 @@ def take(page: Page, url: str, shot: Shot, kind: str) -> Path:
     page.set_viewport_size({"width": width, "height": shot.height or height})
     page.goto(f"{url}/{shot.path}")
     page.locator(shot.selector).first.wait_for(timeout=120_000)
+    if shot.press:
+        words, button = page.get_by_text(shot.appears), page.get_by_role("button", name=shot.press)
+        words.or_(button).first.wait_for()
+        if button.count():  # what it computes may be kept from the last picture
+            button.click()
+        words.wait_for(timeout=240_000)
+        page.wait_for_timeout(1500)  # what stands below makes room to scroll
+        words.evaluate("words => words.scrollIntoView({block: 'start'})")
     page.wait_for_timeout(2500)
     full = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
     file = FOLDER / f"{shot.name}-{kind}.png"

@@ -12,12 +12,7 @@ DARK = st.context.theme.type == "dark"
 top = st.container(horizontal=True, horizontal_alignment="distribute", vertical_alignment="center")
 top.title("Six ways to batch", anchor=False, width="content")
 hardware = top.popover("Model and GPU")
-st.html(
-    glossary.marked(
-        "The same requests, the same GPU, one clock. Only the scheduler differs: who may join, "
-        "whose [[prefill]] runs, and which [[decode|decode]] waits meanwhile."
-    )
-)
+introduction = st.container()
 labels = {preset.id: preset.label for preset in (*ways.PRESETS, yours.YOURS)}
 preset = st.pills(
     "Workload",
@@ -47,7 +42,16 @@ engines = st.pills(
     label_visibility="collapsed",
 )
 shown = [way for way in ways.WAYS if way.engine in engines]
-wanted = board.asked(preset, model, gpu, tp)
+servers = board.servers_of(engines)
+wanted = board.asked(preset, model, gpu, tp, servers)
+same = "the same GPU" if servers == 1 else f"{servers * tp} GPUs each, as {servers} servers"
+with introduction:
+    st.html(
+        glossary.marked(
+            f"The same requests, {same}, one clock. Only the scheduler differs: who may join, "
+            "whose [[prefill]] runs, and which [[decode|decode]] waits meanwhile."
+        )
+    )
 
 if wanted is None:  # nothing came along: what to do stands above
     form.SIX_WAYS.keep()
@@ -87,8 +91,8 @@ if outcomes:
     told = [(outcome.way.title, figures_of.verdict(outcome)) for outcome in outcomes]
     st.html(table.style(DARK) + table.verdicts(told))
     st.caption(
-        "All ways have the same KV memory, and no prefix cache. Compute and bandwidth used count "
-        "the model's own work; padding is left out. vLLM V0's own chunked mode is not here: "
+        "All ways have the same KV memory a server, no prefix cache. Compute and bandwidth used "
+        "count the model's own work; padding is left out. vLLM V0's own chunked mode is not here: "
         "Sarathi-Serve, from which it came, stands in for it."
     )
 

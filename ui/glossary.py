@@ -28,6 +28,8 @@ TERMS = {
     "max_model_len": "The most tokens, prompt and output together, that one request may have.",
     "queue": "Requests that have arrived and have no token scheduled yet.",
     "goodput": "Requests a second that finish and meet every limit the reader set.",
+    "disaggregation": "Prefill on some servers, decode on others; the KV cache travels between "
+    "them.",
     "head-of-line blocking": "Somebody short waits because somebody long is being served.",
     "SLO": "Service-level objective: the limits on TTFT and ITL that a service promises.",
     "roofline": "A step cannot be faster than its arithmetic at the GPU's peak, nor than its bytes "

@@ -4,11 +4,11 @@ const v = new URL(import.meta.url).search;
 const [{ el, icon, spans, say }, { decode, same, fingerprint }, scenes, { Player, SPEEDS, speedName }, theme,
   { count, seconds, moment, axisTime, limitOf }, { ticksOf }] = await Promise.all(["dom", "packet", "scene", "player", "theme",
   "format", "paint"].map((name) => import(`../timeline/${name}.js${v}`)));
-const [{ paint, heightOf }, { tableOf }, { listen }] = await Promise.all(
-  ["paint", "table", "gestures"].map((name) => import(`./${name}.js${v}`)));
+const [{ paint, heightOf }, { tableOf }, { listen }, { addMoves, moving, paintLinks }] = await Promise.all(
+  ["paint", "table", "gestures", "moves"].map((name) => import(`./${name}.js${v}`)));
 
 const PLAY = "M2 1v10l9-5z", PAUSE = "M2 1h3v10H2zM7 1h3v10H7z";
-const LEGEND = [["prefill", "prefill"], ["decode", "decode token"], ["stall", "gap too long"], ["preempted", "preempted"], ["waiting", "waiting"]];
+const LEGEND = [["prefill", "prefill"], ["decode", "decode token"], ["stall", "gap too long"], ["cached", "KV transfer"], ["preempted", "preempted"], ["waiting", "waiting"]];
 
 export class Lanes {
   constructor(parent, sheets) {
@@ -20,6 +20,7 @@ export class Lanes {
       ...SPEEDS.map((value) => el("option", { value, text: speedName(value) })));
     this.legend = el("ul", { class: "legend", "aria-label": "Legend" });
     this.rows = el("div", { class: "ways" });
+    this.links = el("canvas", { class: "links", "aria-hidden": "true" });
     this.line = el("div", { class: "head" });
     this.veil = el("div", { class: "veil" });
     this.stage = el("div", { class: "stage-over", role: "slider", tabindex: 0, "aria-label": "Play head", "aria-valuemin": 0, "aria-valuemax": 0, "aria-valuenow": 0 }, this.veil, this.line);
@@ -29,7 +30,7 @@ export class Lanes {
     const text = (words, act) => el("button", { type: "button", class: "text", text: words, onclick: act });
     this.tableButton = text("Table", () => this.showTable(this.table.hidden));
     this.tableButton.setAttribute("aria-pressed", "false");
-    this.picture = el("div", { class: "ways-picture" }, this.rows, this.stage, this.axis);
+    this.picture = el("div", { class: "ways-picture" }, this.rows, this.links, this.stage, this.axis);
     this.root = el("div", { class: "bs six", hidden: true },
       el("div", { class: "card" },
         el("div", { class: "bar", role: "group", "aria-label": "Play" }, this.button, this.readout, el("label", { class: "inline" }, "speed ", this.speed), this.legend),
@@ -73,6 +74,7 @@ export class Lanes {
     this.root.dataset.packet = fingerprint(packet);
     this.lanes = decode(packet).lanes;
     this.scenes = this.lanes.map((lane) => (lane.num_rows ? scenes.build(lane, "time") : null));
+    this.scenes.forEach((scene, k) => scene && addMoves(scene, this.lanes[k]));
     const ends = this.lanes.map((lane) => lane.end_s).filter((end) => end > 0).sort((a, b) => a - b);
     this.end = ends.at(-1) ?? 1;
     const usual = ends[ends.length >> 1] ?? this.end;
@@ -82,7 +84,9 @@ export class Lanes {
     this.player.seek(0.25 * this.view[1]);
     this.player.suit(this.view[1]);
     this.speed.value = String(this.player.speed);
-    const shown = LEGEND.filter(([name]) => name !== "preempted" || this.scenes.some((s) => s?.rows.some((r) => r.waits.some((w) => w.kind === scenes.PREEMPTED))));
+    const any = (has) => this.scenes.some((scene) => scene?.rows.some(has));
+    const rare = { preempted: () => any((r) => r.waits.some((w) => w.kind === scenes.PREEMPTED)), cached: () => any((r) => r.moves.length) };
+    const shown = LEGEND.filter(([name]) => !rare[name] || rare[name]());
     const limit = this.scenes.find(Boolean)?.lane;
     this.legend.replaceChildren(...shown.map(([name, words]) => el("li", {}, el("span", { class: `swatch swatch-${name}` }),
       name === "stall" && limit ? `gap above ${limitOf(limit)}` : words)));
@@ -121,7 +125,8 @@ export class Lanes {
       g.setTransform(ratio, 0, 0, ratio, 0, 0);
       paint({ g, scene: this.scenes[k], width, height, view: this.view, theme: this.theme });
     });
-    Object.assign(this.stage.style, { left: `${this.left}px`, width: `${width}px` });
+    for (const over of [this.stage, this.links]) Object.assign(over.style, { left: `${this.left}px`, width: `${width}px` });
+    paintLinks({ canvas: this.links, parts: this.parts, scenes: this.scenes, lanes: this.lanes, width, height: this.rows.offsetHeight, x: (t) => this.x(t), theme: this.theme });
     const { at, step } = ticksOf(this.view, "time", width / 110);
     this.axis.replaceChildren(...at.map((t) => {
       const mark = el("span", { text: axisTime(t, step) });
@@ -237,15 +242,30 @@ export class Lanes {
   }
 }
 
-// What a lane does at a moment, in a few words.
+// What a lane does at a moment, in a few words: all its servers together.
 function nowOf(scene, t) {
   const { lane, clock } = scene;
   if (!clock.length || t >= lane.end_s - 1e-9) return "all done";
-  const i = clock.stepAt(t);
-  if (clock.starts[i] > t + 1e-9) return "idle";
-  const parts = [];
-  if (lane.prefill[i]) parts.push(`${count(lane.prefill[i])} prefill`);
-  if (lane.decodes[i]) parts.push(`${count(lane.decodes[i])} decode${lane.decodes[i] > 1 ? "s" : ""}`);
-  if (lane.waiting[i]) parts.push(`${count(lane.waiting[i])} wait`);
-  return `${parts.join(", ")} · ${seconds(lane.duration[i])}`;
+  const parts = [], sent = moving(scene, t);
+  const steps = lane.servers.map(([first, last]) => stepIn(clock, first, last, t)).filter((i) => i >= 0);
+  const sum = (name) => steps.reduce((total, i) => total + lane[name][i], 0);
+  const prefill = sum("prefill"), decodes = sum("decodes"), waiting = sum("waiting");
+  if (lane.servers.length > 1) parts.push(`${steps.length} of ${lane.servers.length} busy`);
+  if (prefill) parts.push(`${count(prefill)} prefill`);
+  if (decodes) parts.push(`${count(decodes)} decode${decodes > 1 ? "s" : ""}`);
+  if (sent) parts.push(`${count(sent)} transfer${sent > 1 ? "s" : ""}`);
+  if (waiting) parts.push(`${count(waiting)} wait`);
+  if (!steps.length && !sent) return "idle";
+  const one = lane.servers.length === 1 && steps.length ? ` · ${seconds(lane.duration[steps[0]])}` : "";
+  return `${parts.join(", ")}${one}`;
+}
+
+// The step of a server that runs at `t`, -1 for none; its steps are first to last.
+function stepIn(clock, first, last, t) {
+  let low = first, high = last;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (clock.ends[middle] > t) high = middle; else low = middle + 1;
+  }
+  return clock.starts[low] <= t + 1e-9 && clock.ends[low] > t ? low : -1;
 }

@@ -10,6 +10,11 @@ export function heightOf(numRows) {
   return Math.round(2 * PAD + numRows * pitchOf(numRows));
 }
 
+// Where a row's middle lies in its lane, in px.
+export function middleOf(k, numRows) {
+  return PAD + (k + 0.5) * pitchOf(numRows);
+}
+
 export function pitchOf(numRows) {
   return numRows <= 8 ? 11 : Math.max(4, 110 / numRows);
 }
@@ -20,7 +25,7 @@ export function paint(q) {
   const pitch = pitchOf(scene.rows.length), mark = Math.max(2.5, pitch - 4);
   const p = { ...q, mark, x: (t) => ((t - view[0]) / (view[1] - view[0])) * width };
   g.clearRect(0, 0, width, height);
-  scene.rows.forEach((row, k) => paintRow(p, row, PAD + (k + 0.5) * pitch));
+  scene.rows.forEach((row, k) => paintRow(p, row, middleOf(k, scene.rows.length)));
 }
 
 function paintRow(p, row, y) {
@@ -38,6 +43,10 @@ function paintRow(p, row, y) {
   for (const wait of row.waits) hatch(p, wait, y);
   g.fillStyle = theme.prefill;
   for (const chunk of row.chunks) bar(p, chunk.x0, chunk.x1, y, mark, 1.5);
+  for (const move of row.moves) {
+    g.fillStyle = move.lost ? theme.stall : theme.cached;
+    bar(p, move.x0, move.x1, y, mark, 1.5);
+  }
   ticks(p, row.ticks, y);
   if (Number.isFinite(row.arrival)) {
     g.fillStyle = theme.ink;

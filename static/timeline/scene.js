@@ -4,7 +4,8 @@ const v = new URL(import.meta.url).search;
 const { Clock } = await import(`./clock.js${v}`);
 
 export const WAITING = 0, PREEMPTED = 1, HELD = 2;
-export const STATUS = ["expected", "waiting", "running", "preempted", "finished", "aborted", "rejected"];
+export const STATUS = ["expected", "waiting", "running", "preempted", "finished", "aborted", "rejected",
+  "swapped", "prefilling", "loading", "loaded", "failed"];
 const CHUNKS = new Set(["chunk", "chunk_completes", "chunk_clamped"]);
 
 // axis: "time" or "step".

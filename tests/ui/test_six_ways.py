@@ -64,6 +64,27 @@ def test_a_model_with_a_short_context_refuses_the_same_under_all_ways():
         assert figures_of.main_waste(Outcome(way, result)) == "1 refused"
 
 
+def test_every_way_gets_as_many_servers_as_the_pools():
+    for way in ways.WAYS:
+        scenario = ways.scenario_of(CHATS, way, ways.starting(way), MODEL, GPU, 2, servers=2)
+        assert sum(replica.count * replica.tp for replica in scenario.replicas) == 4
+        roles = {replica.role for replica in scenario.replicas}
+        assert roles == ({"prefill", "decode"} if way.engine == "disaggregated" else {"both"})
+    assert (
+        str(ways.Server(MODEL, GPU, 2, 2)) == f"{MODEL} on 2 servers of 2 x NVIDIA H100 SXM 80 GB"
+    )
+
+
+def test_idle_time_and_budget_of_pools(chats: dict[str, Outcome]):
+    """Mean of the servers; a decode server's steps say nothing of the budget for prompts."""
+    pools = chats["disaggregated"]
+    lost, rows = figures_of.wastes(pools), pools.result.summary["replicas"]
+    assert lost.idle == pytest.approx(1 - (rows[0]["busy_fraction"] + rows[1]["busy_fraction"]) / 2)
+    steps = pools.result.trace.steps
+    used = steps.num_prefill_tokens[steps.replica == 0] / 2048
+    assert lost.unused == pytest.approx(1 - used.mean())
+
+
 def test_the_packet_holds_every_token_and_every_prompt(chats: dict[str, Outcome]):
     result = chats["vllm_v1"].result
     told = packing.Told("vllm_v1", "vLLM V1", "chunks")
@@ -167,7 +188,8 @@ def test_a_refusal_is_in_words_without_a_path():
 
 def test_the_source_is_that_of_the_running_code():
     for way in ways.WAYS:
-        assert "def schedule(" in board.source(way)
+        rule = "def hand_over(" if way.engine == "disaggregated" else "def schedule("
+        assert rule in board.source(way)
 
 
 # --- the page -------------------------------------------------------------------------------------

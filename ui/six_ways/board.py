@@ -1,6 +1,7 @@
 """What the page does: choices in, lanes and tables out. Runs are cached for everybody."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,9 +13,10 @@ from sim.scenario import Scenario, ScenarioError, resolve
 from ui import runs, state
 from ui.six_ways import figures_of, form, packing, yours
 from ui.six_ways.figures_of import Outcome
-from ui.six_ways.ways import WAYS, Server, Value, Way, length_of, scenario_of, under
+from ui.six_ways.ways import WAYS, Server, Value, Way, length_of, scenario_of, under, way_of
 
 DEADLINE_S = 6.0
+PATH = re.compile(r"^replicas\[\d+\](\.policy)?(\.|: )")
 WARM: set[str] = set()  # engines that this process has run: their code is compiled
 Chosen = tuple[tuple[str, Value], ...]
 Tell = Callable[[float, str], object]
@@ -36,7 +38,8 @@ class Asked:
         model, gpu = self.server.model, self.server.gpu
         assert model is not None
         assert gpu is not None
-        return scenario_of(self.preset, way, dict(chosen), model, gpu, self.server.tp)
+        tp, servers = self.server.tp, self.server.servers
+        return scenario_of(self.preset, way, dict(chosen), model, gpu, tp, servers)
 
 
 @dataclass(frozen=True)
@@ -50,16 +53,27 @@ class Shown:
     notes: list[str]
 
 
-def asked(preset: str, model: str | DescribedModel, gpu: str, tp: int) -> Asked | None:
+def servers_of(engines: Sequence[str]) -> int:
+    """How many servers every way gets: as many as both pools of the disaggregated one have."""
+    if "disaggregated" not in engines:
+        return 1
+    chosen = dict(chosen_of(way_of("disaggregated")))
+    return int(chosen["prefill_servers"]) + int(chosen["decode_servers"])
+
+
+def asked(
+    preset: str, model: str | DescribedModel, gpu: str, tp: int, servers: int = 1
+) -> Asked | None:
     """What the choices ask for; None where the reader's own scenario is wanted and not there."""
     if preset != yours.YOURS.id:
-        return Asked(preset, Server(model, gpu, tp), None)
+        return Asked(preset, Server(model, gpu, tp, servers), None)
     base = yours.scenario()
     if base is None:
         return None
     if base.replicas[0].model is None or base.replicas[0].gpu is None:
-        return Asked(preset, Server(base.replicas[0].model, base.replicas[0].gpu), base)
-    return Asked(preset, Server(model, gpu, tp), base)
+        toy = Server(base.replicas[0].model, base.replicas[0].gpu, servers=servers)
+        return Asked(preset, toy, base)
+    return Asked(preset, Server(model, gpu, tp, servers), base)
 
 
 def run_of(scenario: Scenario, uploads: Mapping[str, bytes]) -> Result | str:
@@ -96,9 +110,7 @@ def refusal(error: ScenarioError) -> str:
 
 def said(problem: str) -> str:
     """A problem without the path to it."""
-    for prefix in ("replicas[0].policy.", "replicas[0].policy: ", "replicas[0].", "replicas[0]: "):
-        problem = problem.removeprefix(prefix)
-    return problem
+    return PATH.sub("", problem)
 
 
 def chosen_of(way: Way) -> Chosen:

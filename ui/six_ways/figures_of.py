@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,12 +51,14 @@ class Wastes:
 
 def wastes(outcome: Outcome) -> Wastes:
     summary, trace = outcome.result.summary, outcome.result.trace
-    steps = trace.steps
+    steps, roles = trace.steps, [row["role"] for row in summary["replicas"]]
     tokens = float(steps.num_prefill_tokens.sum() + steps.num_decodes.sum())
     values, counts = metrics.itl_values(trace)
     above = values > outcome.limit_s
     budget = budget_of(outcome)
     prompts = steps.num_prefill_tokens > 0
+    if "prefill" in roles:  # a decode server computes the last prompt token, and has no more to do
+        prompts &= np.array(roles)[steps.replica] == "prefill"
     used = (steps.num_prefill_tokens + steps.num_decodes)[prompts].astype(float)
     unused = None
     if budget and len(used):
@@ -65,8 +68,13 @@ def wastes(outcome: Outcome) -> Wastes:
         stalls=int(counts[above].sum()),
         stalled_s=float((values[above] * counts[above]).sum()),
         unused=unused,
-        idle=max(0.0, 1 - summary["replicas"][0]["busy_fraction"]) if len(steps) else 0.0,
+        idle=max(0.0, 1 - mean_busy(summary)) if len(steps) else 0.0,
     )
+
+
+def mean_busy(summary: Mapping[str, Any]) -> float:
+    """The share of the time in steps, the mean of all servers."""
+    return float(np.mean([row["busy_fraction"] for row in summary["replicas"]]))
 
 
 def budget_of(outcome: Outcome) -> int | None:
@@ -221,6 +229,7 @@ RULES = {
     "tensorrt_llm": "Memory is promised first, then tokens are given in whole units",
     "sarathi": "Decodes first; what is left of the chunk goes to prompts",
     "sglang": "Prompts go first, in chunks, while anything can be admitted",
+    "disaggregated": "Prompts on some servers, decodes on others, KV goes between them",
 }
 
 

@@ -1,18 +1,21 @@
 """Small timelines one above the other as packed bytes: NumPy in, bytes out, no streamlit.
 
 The packet has the timeline's layout (ui.timeline.packet), with the arrays that a small lane draws:
-arrival, waiting, chunks, runs of decodes, the steps' times.
+arrival, waiting, chunks, runs of decodes, KV on its way, the steps' times. Of several servers the
+steps of each stand together: "servers" says where.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sim.run import Result
+from sim.trace import Trace
 from ui import explain
 from ui.settings import itl_limit_s
+from ui.six_ways import pools
 from ui.timeline import rows
 from ui.timeline.packet import smallest, write
 
@@ -60,14 +63,23 @@ def empty() -> dict[str, Any]:
 
 def lane(result: Result) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
     """The header and the arrays of one run; times are seconds of the run's clock."""
-    trace = result.trace
-    steps = trace.steps[:MOST_STEPS]
+    return drawn(pools.by_server(first_steps(result.trace)), result)
+
+
+def first_steps(trace: Trace) -> Trace:
+    """The part of a run that lanes draw."""
+    return replace(trace, steps=trace.steps[:MOST_STEPS])
+
+
+def drawn(trace: Trace, result: Result) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
+    """The same of a trace whose servers' steps stand together: all of a run, or a pool's part."""
+    steps = trace.steps
     count = len(steps)
     shown = np.arange(min(len(trace.requests), MOST_ROWS))
     index = np.full(len(trace.requests) + 1, -1)
     index[shown] = shown
     cut = explain.step_items(trace, 0, count, 0)
-    end = float(steps.start_s[-1] + steps.duration_s[-1]) if count else 0.0
+    end = float((steps.start_s + steps.duration_s).max()) if count else 0.0
     arrays = {
         "start": steps.start_s.astype(np.float32),
         "duration": steps.duration_s.astype(np.float32),
@@ -78,6 +90,7 @@ def lane(result: Result) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
     }
     arrays |= rows.row_arrays(trace, shown, 0.0)
     arrays |= rows.wait_arrays(trace, shown, 0, count, 0.0)
+    arrays |= pools.moves(trace, shown, 0.0)
     runs = rows.run_arrays(cut, index, len(shown), 0)
     arrays |= {name: smallest(values) for name, values in runs.items()}
     arrays |= chunk_arrays(cut, index)
@@ -88,6 +101,7 @@ def lane(result: Result) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
         "t0_s": 0.0,
         "first_step": 0,
         "end_s": end,
+        "servers": pools.ranges(trace),
     }
     return header, arrays
 

@@ -7,7 +7,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from sim import catalog
+from sim import catalog, disaggregation
 from sim.knobs.engine import NO_MODEL_LEN
 from sim.model_config import DescribedModel, model_of
 from sim.policies import orca, sarathi, sglang, static, tensorrt_llm, vllm_v0, vllm_v1
@@ -79,12 +79,17 @@ NOTES: dict[str, Any] = {
     ),
     "tensorrt_llm": _trt_note,
     "sarathi": lambda k: f"decodes first, chunks of {k['chunk_size']:,}",
+    "disaggregated": lambda k: (
+        f"{k['prefill_servers']} prefill + {k['decode_servers']} decode, "
+        + ("KV streamed" if k["streaming"] else "KV after the prompt")
+    ),
     "sglang": lambda k: (
         f"chunks of {k['chunked_prefill_size']:,}, decodes "
         + ("join" if k["enable_mixed_chunk"] else "wait")
     ),
 }
 
+LINKS = tuple(name for name in catalog.link_names() if name.startswith(("rdma", "nvl", "eth")))
 WAYS = (
     Way(
         "static", "Static", (Knob("max_batch_size", 4),), static, "low",
@@ -141,12 +146,24 @@ WAYS = (
         sglang, "medium", "admission rests on an estimate of how long answers will be",
         length="context_length", kv="max_total_tokens", kv_unit=1,
     ),
+    Way(
+        "disaggregated", "Disaggregated",
+        (
+            Knob("prefill_servers", 1), Knob("decode_servers", 1),
+            Knob("max_num_batched_tokens", 2048), Knob("link", "rdma_100g", options=LINKS),
+            Knob("streaming", False),
+            Knob("first_token_from", "decode", options=("decode", "prefill")),
+        ),
+        disaggregation, "high", "two pools to size, a network that must keep up, a proxy",
+    ),
 )  # fmt: skip
 NO_CACHE: dict[str, dict[str, Value]] = {
     "vllm_v1": {"enable_prefix_caching": False},
     "tensorrt_llm": {"enable_block_reuse": False},
     "sglang": {"disable_radix_cache": True},
+    "disaggregated": {"enable_prefix_caching": False},
 }
+NULL_BLOCK = ("vllm_v1", "disaggregated")  # their block count includes one that nobody gets
 FIRST_SHOWN = ("static", "orca", "vllm_v0", "vllm_v1", "tensorrt_llm")
 
 
@@ -159,6 +176,7 @@ def way_of(engine: str) -> Way:
 BUDGET = {
     "vllm_v1": "max_num_batched_tokens", "vllm_v0": "max_num_batched_tokens",
     "tensorrt_llm": "max_num_tokens", "sarathi": "chunk_size", "sglang": "chunked_prefill_size",
+    "disaggregated": "max_num_batched_tokens",
 }  # fmt: skip
 SEQS = {
     "orca": "max_num_seqs", "vllm_v0": "max_num_seqs", "vllm_v1": "max_num_seqs",
@@ -204,29 +222,33 @@ def scenario_of(
     model: str | DescribedModel,
     gpu: str,
     tp: int = 1,
+    servers: int = 1,
 ) -> Scenario:
     """A preset's workload under a way. ScenarioError for an impossible value."""
     base = presets.scenario_of(preset)
     runs = machines.own_model(gpu) or model_of(model)
     length = min(length_of(base, model), runs.max_model_len)
-    return under(base, way, chosen, Server(model, gpu, tp), length)
+    return under(base, way, chosen, Server(model, gpu, tp, servers), length)
 
 
 @dataclass(frozen=True)
 class Server:
-    """What all ways run on. Without model and GPU: the scenario's own, or its linear toy."""
+    """What all ways run on: `servers` of `tp` GPUs each, in pools where prefill and decode are
+    apart. Without model and GPU: the scenario's own, or its linear toy."""
 
     model: str | DescribedModel | None
     gpu: str | None
     tp: int = 1
+    servers: int = 1
 
     def __str__(self) -> str:
+        several = f"{self.servers} servers: " if self.servers > 1 else ""
         if self.model is None or self.gpu is None:
-            return "the linear toy's step times"
+            return f"{several}the linear toy's step times"
         if machines.is_profile(self.gpu):
-            return "".join(machines.said(None, self.gpu))
-        gpu = catalog.gpu(self.gpu).title
-        return f"{self.model} on {f'{self.tp} x ' if self.tp > 1 else ''}{gpu}"
+            return several + "".join(machines.said(None, self.gpu))
+        gpu = f"{f'{self.tp} x ' if self.tp > 1 else ''}{catalog.gpu(self.gpu).title}"
+        return f"{self.model} on {f'{self.servers} servers of ' if several else ''}{gpu}"
 
 
 def under(
@@ -243,17 +265,34 @@ def under(
     replica |= {"tp": 1 if machines.is_profile(server.gpu) else server.tp}
     replica |= machines.replica_fields(written(server.model), server.gpu, replica["latency"])
     policy: dict[str, Any] = {"engine": way.engine, **chosen, **NO_CACHE.get(way.engine, {})}
+    replica["count"] = server.servers
+    if server.servers > 1:
+        data["router"] = {"kind": "least_tokens"}
     if way.length is not None:
         policy[way.length] = length
     if shared["num_gpu_blocks"] is not None:
         tokens = (shared["num_gpu_blocks"] - 1) * shared["block_size"]
         unit = chosen[way.kv_unit] if isinstance(way.kv_unit, str) else way.kv_unit
         blocks = max(1, tokens // max(1, int(unit)))
-        policy[way.kv] = blocks + 1 if way.engine == "vllm_v1" else blocks
+        policy[way.kv] = blocks + 1 if way.engine in NULL_BLOCK else blocks
     elif way.engine == "static":  # it has no knob for the length, which decides what is left for KV
         shared["max_model_len"] = length
         resolved = resolve(parse_scenario(data)).replicas[0]
         room = (resolved.num_gpu_blocks - 1) * shared["block_size"]
         policy[way.kv] = min(room, max(1, int(chosen["max_batch_size"])) * length)
     replica["policy"] = policy
+    if way.engine == "disaggregated":
+        take_apart(data)
     return parse_scenario(data)
+
+
+def take_apart(data: dict[str, Any]) -> None:
+    """Put vLLM V1 servers into two pools, as the knobs of the way say."""
+    replica = data["replicas"][0]
+    knobs = replica["policy"]
+    pools = {role: knobs.pop(f"{role}_servers") for role in ("prefill", "decode")}
+    data["link"] = {"kind": knobs.pop("link"), "streaming": knobs.pop("streaming")}
+    data["disaggregation"] = {"first_token_from": knobs.pop("first_token_from")}
+    data["router"] = {"kind": "least_tokens", "decode_kind": "free_kv"}
+    knobs["engine"] = "vllm_v1"
+    data["replicas"] = [replica | {"role": role, "count": n} for role, n in pools.items()]

@@ -94,14 +94,15 @@ def wait_arrays(
 ) -> dict[str, np.ndarray]:
     """Intervals in which a row waited: before its first step, or preempted. Seconds from t0."""
     steps, requests = trace.steps, trace.requests
-    end_of_run = float(steps.start_s[-1] + steps.duration_s[-1]) if len(steps) else 0.0
+    ends = steps.start_s + steps.duration_s  # of several servers the last one is not always last
+    end_of_run = float(ends.max(initial=0.0))
     row, kind, start, stop = [], [], [], []
 
     def add(k: int, what: int, a: float, b: float) -> None:
         if b > a and first < last and b >= t0 and a <= window_end:
             row.append(k), kind.append(what), start.append(a - t0), stop.append(b - t0)
 
-    window_end = float(steps.start_s[last - 1] + steps.duration_s[last - 1]) if last else 0.0
+    window_end = float(ends[first:last].max(initial=0.0))
     for k, r in enumerate(shown):
         request = requests[r]
         if not np.isfinite(request.arrival_s) or request.status == reasons.REJECTED:

@@ -1,0 +1,375 @@
+"""The page on disaggregation: pools drawn from a cluster's trace, sentences, the map, the page."""
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from sim.run import Result, simulate
+from sim.scenario import load_scenario, resolve
+from sim.world import DECODE, PREFILL
+from ui import presets
+from ui.disaggregation import board, crossover, flow, form, kv, ratio, setups, take_home, told
+from ui.disaggregation.crossover import Cell, Job, Map
+from ui.disaggregation.setups import BY_ID, PLAIN, PRESETS, Setup, apart, together
+from ui.figures.crossover import crossover_figure
+from ui.six_ways import packing, pools
+from ui.timeline.packet import read
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def plain() -> Result:
+    return simulate(apart(PLAIN))
+
+
+def run(setup: Setup) -> Result:
+    return simulate(apart(setup))
+
+
+# --- lanes of several servers ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("preset", [start.id for start in PRESETS])
+def test_sorting_by_server_loses_nothing(preset: str):
+    trace = run(BY_ID[preset].setup).trace
+    sorted_trace = pools.by_server(trace)
+    assert np.all(np.diff(sorted_trace.steps.replica) >= 0)
+    assert sorted_trace.steps.duration_s.sum() == pytest.approx(trace.steps.duration_s.sum())
+    n = len(trace.requests)
+    for name in ("num_tokens", "num_computed"):
+        before = np.bincount(trace.items.request % n, trace.items[name], n)
+        after = np.bincount(sorted_trace.items.request, sorted_trace.items[name], n)
+        assert before.tolist() == after.tolist()
+    ends = sorted_trace.steps.first_item + sorted_trace.steps.num_items
+    assert ends[:-1].tolist() == sorted_trace.steps.first_item[1:].tolist()
+    assert len(sorted_trace.events) == len(trace.events)
+    assert np.all(np.diff(sorted_trace.events.step) >= 0)
+
+
+def test_a_lone_server_is_left_as_it_is():
+    trace = simulate(together(replace(PLAIN, decode=0))).trace
+    assert pools.by_server(trace) is trace
+
+
+@pytest.mark.parametrize("first_token", form.FIRST_TOKENS)
+def test_the_lanes_draw_every_token_that_a_reader_sees(first_token: str):
+    result = run(replace(PLAIN, first_token=first_token))
+    _, arrays = packing.lane(result)
+    decodes = (arrays["run_last"].astype(int) - arrays["run_first"] + 1).sum()
+    emitting = (arrays["fact_a"] == arrays["fact_b"]).sum()
+    assert decodes + emitting == result.summary["output_tokens"]
+
+
+def test_each_transfer_goes_from_the_prefill_to_the_decode_lane(plain: Result):
+    header, arrays = read(board.pack(plain, simulate(together(PLAIN)), PLAIN))
+    prefill, decode, mixed = header["lanes"]
+    assert [prefill["title"], decode["title"], mixed["title"]] == [
+        "Prefill pool", "Decode pool", "Co-located",
+    ]  # fmt: skip
+    assert prefill["linked_to"] == 1
+    ways = plain.trace.journeys[: len(plain.trace.requests)]
+    for k in (0, 1):
+        assert arrays[f"{k}.move_start"] == pytest.approx(ways.start_s, rel=1e-6)
+        assert arrays[f"{k}.move_stop"] == pytest.approx(ways.end_s, rel=1e-6)
+    assert len(arrays["2.move_start"]) == 0
+    prompts = np.bincount(arrays["0.fact_who"] - 1, arrays["0.fact_a"])
+    assert prompts.tolist() == plain.trace.requests.prompt_len.tolist()
+    assert set(arrays["1.fact_a"]) == {1}  # the last prompt token is computed where it decodes
+    assert len(mixed["servers"]) == 2
+
+
+def test_unused_kv_is_computed_again_in_the_decode_lane():
+    result = run(BY_ID["pd_miswired"].setup)
+    trace = pools.decode_pool(result.trace, board.servers_of(result, DECODE))
+    _, arrays = packing.drawn(trace, result)
+    prompts = np.bincount(arrays["fact_who"] - 1, arrays["fact_a"])
+    assert prompts.tolist() == result.trace.requests.prompt_len.tolist()
+    assert len(arrays["move_start"]) == 0
+
+
+def test_a_lost_transfer_is_marked():
+    result = run(replace(PLAIN, failures=1.0))
+    _, arrays = packing.lane(result)
+    assert set(arrays["move_kind"]) == {pools.LOST}
+
+
+def test_waiting_for_blocks_is_drawn_from_the_hand_over_on():
+    result = run(BY_ID["pd_decode_full"].setup)
+    trace = pools.decode_pool(result.trace, board.servers_of(result, DECODE))
+    _, arrays = packing.drawn(trace, result)
+    handed = result.trace.journeys[: len(result.trace.requests)].prefill_end_s
+    assert arrays["row_arrival"] == pytest.approx(handed, rel=1e-6)
+    assert arrays["wait_stop"].max() - arrays["wait_start"].min() > 1.0
+
+
+# --- scenarios and words --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("start", PRESETS, ids=lambda start: start.id)
+def test_examples_hold_every_preset(start: setups.Start):
+    assert load_scenario(presets.EXAMPLES / f"{start.id}.json") == apart(start.setup, start.label)
+
+
+@pytest.mark.parametrize("start", PRESETS, ids=lambda start: start.id)
+def test_both_sides_have_the_same_servers_and_requests(start: setups.Start):
+    split, mixed = run(start.setup), simulate(together(start.setup))
+    gpus = [sorted((r.gpu.name, r.replica.tp) for r in x.resolved.replicas) for x in (split, mixed)]
+    assert gpus[0] == gpus[1]
+    assert np.array_equal(split.workload.arrival_s, mixed.workload.arrival_s)
+    assert split.trace.status == mixed.trace.status == "finished"
+
+
+@pytest.mark.parametrize(
+    ("preset", "words"),
+    [
+        ("pd_prefill_small", "The prefill pool is too small"),
+        ("pd_decode_full", "The decode pool is full"),
+        ("pd_miswired", "computed twice"),
+        ("pd_mooncake", "turned away"),
+    ],
+)
+def test_the_headline_names_what_is_wrong(preset: str, words: str):
+    setup = BY_ID[preset].setup
+    said = told.headline(run(setup), simulate(together(setup)), setup)
+    assert words in said
+    assert words not in told.headline(run(PLAIN), simulate(together(PLAIN)), PLAIN)
+
+
+def test_a_run_without_a_token_says_why():
+    setup = replace(PLAIN, failures=1.0)
+    assert "fail with their transfers" in told.headline(run(setup), "", setup)
+
+
+def test_unused_kv_doubles_the_time_to_the_first_token():
+    """Alone on both servers: the prompt is computed twice, one after the other."""
+    alone = replace(PLAIN, requests=1, budget=8192, link="nvlink_hopper")
+    used, unused = (run(replace(alone, unused=share)) for share in (0, 1))
+    prefill_s = used.trace.journeys.prefill_end_s[0] - used.trace.requests.arrival_s[0]
+    assert unused.summary["ttft_s"]["max"] == pytest.approx(2 * prefill_s, rel=0.02)
+    assert used.summary["ttft_s"]["max"] < 1.15 * prefill_s
+
+
+def test_the_claim_is_judged_by_the_figures():
+    setup = BY_ID["pd_miswired"].setup
+    found = told.figures(run(setup), simulate(together(setup)))
+    said = told.claim(found, setup, (256, 1.0))
+    losses = [figure.name for figure in found if figure.better == "co-located"]
+    assert losses
+    assert not said.startswith("**It holds")
+    held = [replace(figure, apart=1.0, together=2.0, less=True) for figure in found]
+    assert told.claim(held, setup, (256, 1.0)).startswith("**It holds here")
+
+
+def test_the_best_budget_is_the_best():
+    best, good = board.best_budget("test", PLAIN)
+    mixed = simulate(together(replace(PLAIN, budget=best))).summary
+    assert good == mixed["goodput_rps"]
+    assert good >= simulate(together(PLAIN)).summary["goodput_rps"]
+
+
+def test_the_known_case_in_the_formula():
+    found = kv.moved("Llama-3.1-70B", 4096, "rdma_100g")
+    assert found.bytes == pytest.approx(1.342e9, rel=1e-3)
+    assert "1.34 GB, 107 ms at 100 Gb/s and 13.4 ms at 800 Gb/s" in kv.known()
+    assert kv.of(replace(PLAIN, bandwidth_gb=25.0)).bandwidth == 25e9
+    assert "2 x 80 layers x 8 KV heads x 128 x 2 bytes x 4,096 tokens" in kv.formula(found)
+
+
+def test_the_formula_is_what_the_run_moves(plain: Result):
+    assert plain.summary["kv_transfer_bytes"] == pytest.approx(kv.of(PLAIN).bytes * PLAIN.requests)
+
+
+def test_the_flow_has_the_times_of_the_run(plain: Result):
+    steps = flow.steps(plain, 0)
+    request, way = plain.trace.requests[0], plain.trace.journeys[0]
+    times = [step.at_s for step in steps]
+    assert times == sorted(times)
+    assert times[-1] == pytest.approx(request.end_s - request.arrival_s)
+    assert any(step.at_s == way.start_s - request.arrival_s for step in steps)
+    assert "max_tokens = 1" in steps[0].what
+    assert [step.who for step in steps].count("Decode server 1") == 5
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"unused": 1.0}, "nobody asks for it"),
+        ({"failures": 1.0}, "The load fails"),
+        ({"first_token": "prefill", "output": 1}, "The first token was the last one"),
+        ({"prompt": 8}, "Shorter than a block"),
+    ],
+)
+def test_the_flow_of_other_fates(change: dict[str, object], words: str):
+    steps = flow.steps(run(replace(PLAIN, **change)), 0)
+    assert any(words in step.what for step in steps)
+
+
+def test_a_request_that_is_turned_away_ends_at_the_proxy():
+    result = run(BY_ID["pd_mooncake"].setup)
+    r = int(np.flatnonzero(result.trace.requests.rejection)[0])
+    assert flow.steps(result, r)[0].what == "Turns the request away: slo out of reach."
+
+
+def test_ratios_differ_and_the_sentence_names_the_best():
+    load = ratio.at_load(replace(PLAIN, rate=12.0), 1)
+    assert [split.name for split in load.splits] == ["1:3", "2:2", "3:1"]
+    best = max(load.splits, key=lambda split: split.goodput)
+    assert f":green[**{best.name}**]" in ratio.sentence(load)
+    starved = next(split for split in load.splits if split.prefill == 1)
+    assert starved.queue_s > best.queue_s
+
+
+def test_provenance_does_not_count_prefill_as_queueing(plain: Result):
+    assert not any("queueing" in note for note in board.sure(plain))
+    setup = BY_ID["pd_splitwise"].setup
+    assert [note.split(":")[0] for note in board.sure(run(setup))[:2]] == [
+        "H100 SXM 80 GB", "A100 SXM 80 GB",
+    ]  # fmt: skip
+
+
+# --- the map --------------------------------------------------------------------------------------
+
+
+def test_a_job_computes_both_grids_or_stops(monkeypatch):
+    monkeypatch.setattr(crossover, "REQUESTS", 6)
+    monkeypatch.setitem(crossover.PROMPTS, "fine", (0.5, 1.0))
+    monkeypatch.setitem(crossover.FACTORS, "fine", (1.0, 2.0))
+    monkeypatch.setitem(crossover.PROMPTS, "coarse", (1.0,))
+    monkeypatch.setitem(crossover.FACTORS, "coarse", (1.0,))
+    job = Job("prompt", PLAIN)
+    job.run()
+    assert job.found is not None
+    assert job.found.grid == "fine"
+    assert job.found.down == ("2,048", "4,096")
+    assert job.done == job.total == 2 * 2 * (1 + len(setups.BUDGETS))
+    cell = job.found.cells[1][0]
+    assert cell.apart == run(replace(PLAIN, requests=6)).summary["goodput_rps"]
+    stopped = Job("ratio", PLAIN)
+    stopped.stop.set()
+    stopped.run()
+    assert stopped.found is None
+
+
+def test_a_refused_job_says_why():
+    job = Job("prompt", replace(PLAIN, decode=0))
+    job.run()
+    assert "nothing to split" in job.problem
+
+
+def test_cells_and_the_sentence():
+    wins, loses, none = Cell(2.0, 1.0, 256), Cell(1.0, 2.0, 512), Cell(0.0, 0.0, 256)
+    assert (wins.text, loses.text, none.text) == ("+50", "\N{MINUS SIGN}50", "none")
+    found = Map("prompt", "fine", (1.0, 2.0), ("512", "1,024"), ((wins, loses), (none, wins)))
+    said = crossover.sentence(found)
+    assert said.startswith("Of 3 points apart is ahead in 2, co-located in 1.")
+    assert "with prompts of 512 to 1,024 tokens" in said
+    assert "Co-located wins most at 512 prompt tokens and 2 requests/s" in said
+    nobody = Map("prompt", "fine", (1.0,), ("512",), ((none,),))
+    assert "Nobody" in crossover.sentence(nobody)
+
+
+def test_the_best_budget_of_a_cell():
+    cell = crossover.cell([1.0, 0.5, 2.0, None, 1.0])
+    assert (cell.apart, cell.together, cell.budget) == (1.0, 2.0, setups.BUDGETS[1])
+    assert crossover.cell([None, None, None, None, None]).together is None
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_the_figure_says_every_cell_in_text(dark: bool):
+    plot = crossover_figure(
+        ["1", "2"], ["512"], [[0.4, None]], [["+40", "none"]], ("rate", "prompt"), dark
+    )
+    assert [note.text for note in plot.layout.annotations] == ["+40", "none"]
+    assert plot.data[0].customdata[0][1] == "prompt: 512, rate: 2: none"
+
+
+# --- to take home ---------------------------------------------------------------------------------
+
+
+def test_the_vllm_script_starts_every_server_in_its_role():
+    setup = replace(PLAIN, prefill=2, decode=1, decode_tp=2, recompute=True)
+    script = take_home.vllm(resolve(apart(setup)), setup)
+    configs = [json.loads(text) for text in re.findall(r"--kv-transfer-config '(.*)'", script)]
+    assert [config["kv_role"] for config in configs] == ["kv_producer"] * 2 + ["kv_consumer"]
+    assert {config["kv_load_failure_policy"] for config in configs} == {"recompute"}
+    assert "CUDA_VISIBLE_DEVICES=2,3" in script
+    assert "--prefiller-ports 8100 8101" in script
+    assert "--decoder-ports 8102" in script
+
+
+def test_the_trt_yaml_names_every_server():
+    setup = replace(PLAIN, prefill=1, decode=2)
+    text = take_home.trt(resolve(apart(setup)), setup)
+    assert 'context_servers:\n  num_instances: 1\n  urls:\n    - "localhost:8100"' in text
+    assert "generation_servers:\n  num_instances: 2" in text
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def page() -> AppTest:
+    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    at.session_state["wanted_page"] = "disaggregation"
+    at.run()
+    assert not at.exception
+    return at
+
+
+def test_the_page_runs_with_every_preset(page: AppTest):
+    said = set()
+    for start in PRESETS:
+        page.session_state["pd_preset"] = start.id
+        page.run()
+        assert not page.exception
+        assert not page.error
+        assert page.get("bidi_component")
+        said.add(next(line.value for line in page.markdown if line.value.startswith("Apart")))
+    assert len(said) == len(PRESETS)
+
+
+def test_one_gpu_is_refused_with_the_reason(page: AppTest):
+    page.number_input(key="pd_decode").set_value(0).run()
+    assert not page.exception
+    assert "on one GPU there is nothing to split" in page.error[0].value
+    assert page.get("bidi_component")
+    page.button(key="pd_compute").click().run()
+    page.session_state["pd_job"].thread.join(60)
+    page.run()
+    assert not page.exception
+    assert sum("nothing to split" in error.value for error in page.error) == 2
+
+
+def test_an_address_brings_every_choice_back(page: AppTest):
+    page.session_state["pd_preset"] = "pd_splitwise"
+    page.run()
+    page.session_state["pd_rate"] = 5.5
+    page.session_state["pd_streaming"] = False
+    page.run()
+    own = {name: text for name, text in page.query_params.items() if name != "v"}
+    assert own == {"pools": "pd_splitwise", "pd.rate": "5.5", "pd.streaming": "off"}
+    found, problems = form.DISAGGREGATION.read(own)
+    assert not problems
+    assert found["pd_rate"] == 5.5
+    assert form.DISAGGREGATION.read({"pd.prefill": "0"})[1]["pd.prefill"].startswith(
+        "pd.prefill must"
+    )
+
+
+def test_every_choice_of_a_setup_can_be_read_from_an_address():
+    for name, field in form.CHOICES.items():
+        for start in PRESETS:
+            value = getattr(start.setup, name)
+            assert field.read(field.say(value)) == value
+
+
+def test_busy_shares_are_of_the_pool(plain: Result):
+    rows = plain.summary["replicas"]
+    assert told.busy(plain, PREFILL) == rows[0]["busy_fraction"]
+    assert told.busy(plain, DECODE) == rows[1]["busy_fraction"]

@@ -1,0 +1,127 @@
+"""What the page runs, and the lanes of it. Runs are cached for everybody; all of them are small."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import streamlit as st
+
+from sim.provenance import ADDS_UP, QUEUE_SHARE, queue_share, step_notes
+from sim.run import Result, simulate
+from sim.scenario import Scenario, ScenarioError
+from sim.world import DECODE, PREFILL, ROLES
+from ui.disaggregation import told
+from ui.disaggregation.setups import BUDGETS, Setup, apart, together
+from ui.six_ways import packing, pools
+from ui.timeline.packet import write
+
+DEADLINE_S = 6.0
+MOST_DRAWN = packing.MOST_ROWS
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Both runs, one of which may have been refused with these words, and their lanes."""
+
+    apart: Result | str
+    together: Result | str
+    packet: bytes
+    sure: tuple[str, ...]
+
+
+def shown(setup: Setup) -> Shown:
+    return _shown(repr(setup), setup)
+
+
+@st.cache_resource(max_entries=64, show_spinner=False)
+def _shown(key: str, _setup: Setup) -> Shown:
+    split, mixed = run(_setup, apart), run(_setup, together)
+    notes = [
+        note
+        for result in (split, mixed) if isinstance(result, Result)
+        for note in sure(result)
+    ]  # fmt: skip
+    return Shown(split, mixed, pack(split, mixed, _setup), tuple(dict.fromkeys(notes)))
+
+
+def run(setup: Setup, make: Any) -> Result | str:
+    """The run of one of the two scenarios, or why it is refused."""
+    try:
+        return simulate(make(setup), deadline_s=DEADLINE_S)
+    except ScenarioError as error:
+        return " ".join(error.problems)
+
+
+@st.cache_data(max_entries=128, show_spinner=False)
+def best_budget(key: str, _setup: Setup) -> tuple[int, float]:
+    """The budget of BUDGETS with which the co-located servers serve most within the limits, and how
+    many requests/s. `key`: what the setup is kept under."""
+    runs = {b: run(replace(_setup, budget=b), together) for b in (*BUDGETS, _setup.budget)}
+    good = {
+        budget: result.summary["goodput_rps"] or 0.0
+        for budget, result in runs.items()
+        if isinstance(result, Result)
+    }
+    best = max(good, key=good.__getitem__)
+    return best, good[best]
+
+
+def sure(result: Result) -> tuple[str, ...]:
+    """How sure the milliseconds are; where there are several kinds of GPU, of which."""
+    kinds = {server.gpu.title: k for k, server in enumerate(result.resolved.replicas) if server.gpu}
+    notes: list[str] = []
+    for title, k in kinds.items():
+        mine = replace(result.resolved, replicas=result.resolved.replicas[k:])
+        named = f"{told.short(title)}: " if len(kinds) > 1 else ""
+        notes += [f"{named}{note}" for note in step_notes(result.trace, mine)]
+    share = queue_share(result.trace)
+    if notes and share > QUEUE_SHARE:
+        notes.append(f"{share:.0%} of the mean TTFT is queueing, {ADDS_UP}")
+    return tuple(notes)
+
+
+def servers_of(result: Result, role: int) -> list[int]:
+    """The numbers of a role's servers."""
+    replicas = result.resolved.replicas
+    return [k for k, server in enumerate(replicas) if server.replica.role == ROLES[role]]
+
+
+# --- lanes ----------------------------------------------------------------------------------------
+
+
+def pack(split: Result | str, mixed: Result | str, setup: Setup) -> bytes:
+    """Both pools with the KV between them, and the co-located servers under them."""
+    headers: list[dict[str, Any]] = []
+    arrays: dict[str, np.ndarray] = {}
+
+    def add(told_of: packing.Told, lane: tuple[dict[str, Any], Any] | None, **more: Any) -> None:
+        header, mine = lane or (packing.empty(), {})
+        arrays.update({f"{len(headers)}.{name}": values for name, values in mine.items()})
+        headers.append(header | packing.words(told_of) | more)
+
+    if isinstance(split, str):
+        words = packing.Told("disaggregated", "Disaggregated", "prefill apart", problem=split)
+        add(words, None)
+    else:
+        trace = packing.first_steps(split.trace)
+        lane = pools.prefill_pool(trace, servers_of(split, PREFILL))
+        add(told.lane(split, PREFILL, setup), packing.drawn(lane, split), linked_to=1)
+        lane = pools.decode_pool(trace, servers_of(split, DECODE))
+        add(
+            told.lane(split, DECODE, setup), packing.drawn(lane, split), arrives="handed over"
+        )  # fmt: skip
+    if isinstance(mixed, str):
+        words = packing.Told("vllm_v1", "Co-located", "chunked", problem=mixed)
+        add(words, None)
+    else:
+        add(told.together(mixed, setup), packing.lane(mixed))
+    texts = [["chunk", "prefill", "prefill", ""]]
+    return write({"lanes": headers, "texts": texts, "reasons": []}, arrays)
+
+
+def scenario(setup: Setup) -> Scenario | None:
+    """The scenario to take home, None where it is refused."""
+    try:
+        return apart(setup)
+    except ScenarioError:
+        return None

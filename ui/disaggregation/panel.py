@@ -1,0 +1,109 @@
+"""The widgets of the page: what is asked most stands open, the rest behind three buttons."""
+
+from typing import Any
+
+import streamlit as st
+
+from sim import catalog
+from ui import models
+from ui.disaggregation.form import (
+    CHOICES,
+    FIRST_TOKENS,
+    MOST_REQUESTS,
+    MOST_SERVERS,
+    PARALLEL,
+    network_links,
+)
+from ui.disaggregation.setups import Setup
+
+Number = int | float
+
+
+def main() -> None:
+    """The numbers that one plays with."""
+    with st.container(horizontal=True, key="pd_main"):
+        number("Prefill servers", "prefill", 1, MOST_SERVERS)
+        number("Decode servers", "decode", 0, MOST_SERVERS)
+        number("Requests/s", "rate", 0.05, 1000.0, 1.0)
+        number("Prompt, tokens", "prompt", 1, 200_000, 512)
+        number("Output, tokens", "output", 1, 20_000, 32)
+        st.selectbox("Link", network_links(), format_func=link_title, key=key("link"), width=190)
+
+
+def servers(usual: Any) -> Any:
+    """Model, GPUs, budgets, memory. Returns the model."""
+    model = models.choose(st, key("model"), usual)
+    left, right = st.columns(2)
+    for place, pool in ((left, "prefill"), (right, "decode")):
+        with place:
+            st.selectbox(
+                f"GPU of the {pool} pool", catalog.gpu_names(), key=key(f"{pool}_gpu"),
+                format_func=lambda name: catalog.gpu(name).title,
+            )  # fmt: skip
+            st.selectbox(f"GPUs of a {pool} server (TP)", PARALLEL, key=key(f"{pool}_tp"))
+    with left:
+        number("Prefill budget, tokens a step", "prefill_budget", 16, 1_000_000, 512)
+        number(
+            "KV memory of a decode server, tokens", "kv_tokens", 0, 100_000_000, 1024,
+            help="0: what fits the GPU.",
+        )  # fmt: skip
+    with right:
+        number("Co-located budget, tokens a step", "budget", 16, 1_000_000, 256)
+    return model
+
+
+def links() -> None:
+    """The numbers of the link and how KV goes over it."""
+    number("Bandwidth, GB/s each way", "bandwidth_gb", 0.0, 10_000.0, 1.0, help="0: the link's own")
+    number("Latency of a transfer, µs", "latency_us", 0.0, 1e6, 1.0, help="0: the link's own")
+    number("Cost of a descriptor, µs", "descriptor_us", 0.0, 1e4, 0.5)
+    number("Hand-over, ms", "handover_ms", 0.0, 1e4, 5.0, help="Proxy and handshake, beside bytes.")
+    st.toggle("Stream KV chunk by chunk, while later chunks compute", key=key("streaming"))
+    st.radio(
+        "The first token comes from", FIRST_TOKENS, horizontal=True, key=key("first_token"),
+        format_func={"decode": "decode (vLLM, NIXL)", "prefill": "prefill (DistServe)"}.get,
+    )  # fmt: skip
+
+
+def load() -> None:
+    """The workload, the limits, and what goes wrong."""
+    left, right = st.columns(2)
+    with left:
+        number("Requests", "requests", 1, MOST_REQUESTS)
+        number("Limit of TTFT, ms", "ttft_ms", 1.0, 600_000.0, 50.0)
+        number("Limit of a gap, ms", "itl_ms", 1.0, 60_000.0, 5.0)
+        number("Prompt tokens that four share", "shared", 0, 200_000, 512)
+        number("KV store, GB", "store_gb", 0.0, 10_000.0, 10.0)
+    with right:
+        number("KV that nobody uses, share", "unused", 0.0, 1.0, 0.25)
+        number("Transfers that fail, share", "failures", 0.0, 1.0, 0.1)
+        st.toggle("Recompute after a failed load", key=key("recompute"))
+        st.toggle("Reject early who would miss a limit", key=key("early_rejection"))
+
+
+def number(
+    label: str, name: str, least: Number, most: Number, step: Number = 1, help: str | None = None
+) -> None:
+    """A number box; on the main row all are as wide as a phone takes two."""
+    st.number_input(
+        label, min_value=least, max_value=most, step=step, key=key(name), help=help,
+        width=140 if name in ("prefill", "decode", "rate", "prompt", "output") else "stretch",
+    )  # fmt: skip
+
+
+def key(name: str) -> str:
+    return CHOICES[name].widget()
+
+
+def link_title(name: str) -> str:
+    """A link with its bandwidth."""
+    words = name.replace("_", " ").replace("rdma", "RDMA").replace("tcp", "TCP")
+    words = (
+        words.replace("nvlink", "NVLink").replace("pcie", "PCIe").replace("ethernet", "Ethernet")
+    )
+    return f"{words}, {catalog.link(name).bandwidth / 1e9:g} GB/s"
+
+
+def pools(setup: Setup) -> str:
+    """The servers in words: 1 prefill + 2 decode."""
+    return f"{setup.prefill} prefill + {setup.decode} decode"

@@ -1,0 +1,124 @@
+"""What a bad ratio looks like: the same load on every split of so many servers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pandas as pd
+import streamlit as st
+
+from sim.run import Result
+from ui.disaggregation import board, told
+from ui.disaggregation.setups import Setup, apart, together
+from ui.units import seconds
+
+LEAST = 4  # servers: fewer have no ratio to choose
+FACTORS = (1, 2, 4)  # of the load, tried until the ratios differ
+TELLING = 0.8  # worst over best goodput: from here down they do
+
+
+@dataclass(frozen=True)
+class Split:
+    """One ratio and what comes of it; nan-free: None where nobody got a token."""
+
+    prefill: int
+    decode: int
+    ttft_s: float | None
+    queue_s: float | None
+    gap_s: float | None
+    running: float
+    goodput: float
+
+    @property
+    def name(self) -> str:
+        return f"{self.prefill}:{self.decode}"
+
+
+@dataclass(frozen=True)
+class Load:
+    """What every ratio serves at `rate` requests/s; `factor`: over the chosen load of a server."""
+
+    rate: float
+    factor: int
+    splits: tuple[Split, ...]
+    mixed: float  # goodput of as many co-located servers, requests/s
+
+
+def splits(setup: Setup) -> Load:
+    """Every ratio of the chosen servers, of four where fewer are chosen, at the same load a server;
+    doubled while all ratios serve about the same. Refused ratios are left out."""
+    return _splits(repr(setup), setup)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _splits(key: str, _setup: Setup) -> Load:
+    for factor in FACTORS:
+        load = at_load(_setup, factor)
+        good = [split.goodput for split in load.splits]
+        if not good or min(good) < TELLING * max(good):
+            break
+    return load
+
+
+def at_load(setup: Setup, factor: int) -> Load:
+    total = max(LEAST, setup.servers)
+    more = factor * total / setup.servers
+    base = replace(setup, rate=setup.rate * more, requests=round(setup.requests * more))
+    found = []
+    for prefill in range(1, total):
+        here = replace(base, prefill=prefill, decode=total - prefill)
+        result = board.run(here, apart)
+        if isinstance(result, Result):
+            found.append(split(result, here))
+    half = replace(base, prefill=total // 2, decode=total - total // 2)
+    mixed = board.run(half, together)
+    good = mixed.summary["goodput_rps"] or 0.0 if isinstance(mixed, Result) else 0.0
+    return Load(base.rate, factor, tuple(found), good)
+
+
+def split(result: Result, setup: Setup) -> Split:
+    return Split(
+        setup.prefill, setup.decode,
+        told.block(result, "ttft_s").get("p50"), told.block(result, "queue_s").get("p50"),
+        told.block(result, "itl_s").get("max"), told.decodes_a_step(result),
+        result.summary["goodput_rps"] or 0.0,
+    )  # fmt: skip
+
+
+def sentence(load: Load) -> str:
+    """The best and the worst ratio of this load."""
+    best = max(load.splits, key=lambda s: s.goodput)
+    worst = min(load.splits, key=lambda s: s.goodput)
+    servers = best.prefill + best.decode
+    if told.close(best.goodput, worst.goodput):
+        return (
+            f"At {load.rate:g} requests/s every ratio of {servers} servers serves the same: "
+            f"{best.goodput:.2f} requests/s within both limits."
+        )
+    before = "" if load.factor == 1 else f"At {load.factor} times the load above they part. "
+    lost = 1 - worst.goodput / best.goodput
+    where = "prompts queue" if worst.prefill < best.prefill else "decode is short of servers"
+    ttft = f", half of all first tokens take {seconds(worst.ttft_s)}" if worst.ttft_s else ""
+    return (
+        f"{before}At {load.rate:g} requests/s the best ratio of {servers} servers is "
+        f":green[**{best.name}**] with {best.goodput:.2f} requests/s within both limits. "
+        f":orange[**{worst.name}**] loses {lost:.0%} of them: {where}{ttft}. As many co-located "
+        f"servers: {load.mixed:.2f} requests/s."
+    )
+
+
+def table(found: Sequence[Split]) -> pd.DataFrame:
+    """A row a ratio."""
+
+    def ms(value: float | None) -> str:
+        return "none" if value is None else seconds(value)
+
+    return pd.DataFrame(
+        {
+            "prefill : decode": [s.name for s in found],
+            "TTFT p50": [ms(s.ttft_s) for s in found],
+            "prefill queue p50": [ms(s.queue_s) for s in found],
+            "worst gap": [ms(s.gap_s) for s in found],
+            "requests in a decode step, mean": [f"{s.running:.1f}" for s in found],
+            "goodput, requests/s": [f"{s.goodput:.2f}" for s in found],
+        }
+    )

@@ -1,0 +1,104 @@
+"""The sections of the page below its lanes, each with its own words."""
+
+import html
+from collections.abc import Sequence
+
+import streamlit as st
+
+from sim.run import Result
+from sim.scenario import ScenarioError, resolve
+from ui.disaggregation import board, flow, kv, ratio, take_home, told
+from ui.disaggregation.setups import Setup
+from ui.disaggregation.told import Figure
+from ui.six_ways import table as ways_table
+from ui.units import seconds
+
+MOST_LISTED = 100  # requests to choose from
+FLOW_STYLE = """<style>
+.bs-flow { margin: 0; padding-left: 1.6rem; line-height: 1.5; max-width: 60rem; }
+.bs-flow li { padding: 4px 0; }
+.bs-flow b:first-child { display: inline-block; min-width: 4.5rem; }
+</style>"""
+
+
+def side_by_side(found: Sequence[Figure], setup: Setup) -> str:
+    """The comparison as HTML: who is better says a word as well as a colour."""
+    body = []
+    for figure in found:
+        cells = []
+        for side, value in (("apart", figure.apart), ("co-located", figure.together)):
+            better = figure.better == side
+            words = "none" if value is None else f"{value:,.{figure.digits}f}"
+            mark = " better" if better else ""
+            cells.append(f'<td class="{"best" if better else ""}">{words}{mark}</td>')
+        body.append(f'<tr><th scope="row">{figure.name}, {figure.unit}</th>{"".join(cells)}</tr>')
+    heads = (
+        '<th scope="col">Figure</th>'
+        f'<th scope="col">Apart<small>{setup.prefill} prefill + {setup.decode} decode</small></th>'
+        f'<th scope="col">Co-located<small>{told.plural(setup.servers, "server")}</small></th>'
+    )
+    model = html.escape(str(setup.model))
+    caption = f"The same requests, {told.plural(setup.gpus, 'GPU')} each: {model}"
+    whole = ways_table.wrapped(caption, heads, "".join(body), "Apart and co-located")
+    return f'<div style="max-width: 46rem">{whole}</div>'
+
+
+def kv_formula(setup: Setup) -> None:
+    st.markdown(f"KV of a prompt: {kv.formula(kv.of(setup))}")
+    st.caption(
+        f"{kv.known()} Latency, descriptors ({setup.descriptor_us:g} µs each) and hand-over "
+        f"({setup.handover_ms:g} ms) come on top; transfers at the same time share the link."
+    )
+
+
+def one_request(result: Result) -> None:
+    """What happens to a chosen request, with the run's numbers."""
+    names = [result.workload.label(r) for r in range(min(len(result.workload), MOST_LISTED))]
+    chosen = st.selectbox(
+        "Request", range(len(names)), format_func=names.__getitem__, key="pd_request", width=260
+    )
+    steps = flow.steps(result, min(chosen or 0, len(names) - 1))
+    listed = "".join(
+        f"<li><b>{'never' if step.at_s is None else seconds(step.at_s)}</b> "
+        f"<b>{html.escape(step.who)}</b><br>{html.escape(step.what)}</li>"
+        for step in steps
+    )
+    st.html(f'{FLOW_STYLE}<ol class="bs-flow">{listed}</ol>')
+    st.caption("Times count from the arrival of the request.")
+
+
+def ratios(setup: Setup) -> None:
+    load = ratio.splits(setup)
+    if not load.splits:
+        st.info("No ratio of these servers can run this load.")
+        return
+    st.markdown(ratio.sentence(load))
+    st.dataframe(ratio.table(load.splits), hide_index=True)
+
+
+def configuration(setup: Setup) -> None:
+    """Files to download and to read."""
+    scenario = board.scenario(setup)
+    if scenario is None:
+        st.info("There is nothing to take home while the servers above are refused.")
+        return
+    try:
+        script = take_home.vllm(resolve(scenario), setup)
+    except (ScenarioError, ValueError) as error:
+        st.info(f"No configuration: {error}.")
+        return
+    config = take_home.trt(resolve(scenario), setup)
+    with st.container(horizontal=True):
+        for label, name, text in (
+            ("vLLM script", "disaggregated.sh", script),
+            ("TensorRT-LLM YAML", "disagg_config.yaml", config),
+            ("Scenario", "scenario.json", scenario.to_json()),
+        ):
+            st.download_button(label, text, file_name=name, on_click="ignore", key=f"pd_{name}")
+    one, two = st.tabs(["vLLM", "TensorRT-LLM"])
+    with one:
+        st.code(script, language=None, wrap_lines=True)
+        st.caption(take_home.VLLM_NOTE)
+    with two:
+        st.code(config, language=None, wrap_lines=True)
+        st.caption(take_home.TRT_NOTE)
