@@ -59,7 +59,7 @@ def test_kv_is_drawn_from_lane_to_lane_on_one_clock(visit):
 
 def test_unused_kv_leaves_no_line(visit):
     opened = pools(visit, "/disaggregation?v=1&pools=pd_miswired")
-    opened.page.get_by_text("computed twice").first.wait_for()
+    opened.page.get_by_text("prefilled twice").first.wait_for()
     assert painted(opened, (230, 159, 0)) == 0
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from sim.provenance import ADDS_UP, QUEUE_SHARE, queue_share, step_notes
+from sim.provenance import provenance
 from sim.run import Result, simulate
 from sim.scenario import Scenario, ScenarioError
 from sim.world import DECODE, PREFILL, ROLES
@@ -67,17 +67,8 @@ def best_budget(key: str, _setup: Setup) -> tuple[int, float]:
 
 
 def sure(result: Result) -> tuple[str, ...]:
-    """How sure the milliseconds are; where there are several kinds of GPU, of which."""
-    kinds = {server.gpu.title: k for k, server in enumerate(result.resolved.replicas) if server.gpu}
-    notes: list[str] = []
-    for title, k in kinds.items():
-        mine = replace(result.resolved, replicas=result.resolved.replicas[k:])
-        named = f"{told.short(title)}: " if len(kinds) > 1 else ""
-        notes += [f"{named}{note}" for note in step_notes(result.trace, mine)]
-    share = queue_share(result.trace)
-    if notes and share > QUEUE_SHARE:
-        notes.append(f"{share:.0%} of the mean TTFT is queueing, {ADDS_UP}")
-    return tuple(notes)
+    """How sure the milliseconds are; where there are several kinds of servers, of which."""
+    return provenance(result.trace, result.resolved)
 
 
 def servers_of(result: Result, role: int) -> list[int]:

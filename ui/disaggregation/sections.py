@@ -83,7 +83,7 @@ def configuration(setup: Setup) -> None:
         st.info("There is nothing to take home while the servers above are refused.")
         return
     try:
-        script = take_home.vllm(resolve(scenario), setup)
+        script = take_home.vllm(resolve(scenario))
     except (ScenarioError, ValueError) as error:
         st.info(f"No configuration: {error}.")
         return

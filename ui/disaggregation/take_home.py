@@ -4,10 +4,8 @@ vLLM: keys of 0.26.0's nixl connector (kv_connector/v1/nixl, config kv_load_fail
 TensorRT-LLM: docs/source/1.0/features/disagg-serving.md and examples/disaggregated/README.md of its
 repository. Neither was run here."""
 
-import json
-
-from sim.export import vllm_serve_flags
 from sim.scenario import Resolved
+from sim.serving import vllm_command
 from ui.disaggregation.setups import Setup
 
 VLLM_NOTE = (
@@ -22,7 +20,7 @@ TRT_NOTE = (
 FIRST_PORT, SIDE_PORT, PROXY_PORT = 8100, 5600, 8000
 
 
-def vllm(resolved: Resolved, setup: Setup) -> str:
+def vllm(resolved: Resolved) -> str:
     """A shell script: every server with its role, and the proxy before them. ValueError where the
     scenario has no model to serve."""
     lines = ["#!/bin/sh", "# One line a server; put each on its own machine or GPUs.", ""]
@@ -33,17 +31,11 @@ def vllm(resolved: Resolved, setup: Setup) -> str:
         ports[spec.role].append(port)
         mine = ",".join(str(gpu + i) for i in range(spec.tp))
         gpu += spec.tp
-        alone = Resolved(
-            resolved.scenario, (server,), resolved.policy[k : k + 1], resolved.latency[k : k + 1],
-            resolved.fleet, resolved.notes,
-        )  # fmt: skip
-        command = vllm_serve_flags(alone)
-        config = json.dumps(transfer_config(spec.role, setup), separators=(",", ":"))
+        command = vllm_command(resolved, server)
         lines += [
             f"CUDA_VISIBLE_DEVICES={mine} VLLM_NIXL_SIDE_CHANNEL_PORT={SIDE_PORT + k} \\",
             f"{command} \\",
-            f"  --port {port} \\",
-            f"  --kv-transfer-config '{config}' &",
+            f"  --port {port} &",
             "",
         ]
     hosts = {role: " ".join(["localhost"] * len(found)) for role, found in ports.items()}
@@ -57,15 +49,6 @@ def vllm(resolved: Resolved, setup: Setup) -> str:
             "",
         ]
     )
-
-
-def transfer_config(role: str, setup: Setup) -> dict[str, str]:
-    """What --kv-transfer-config takes."""
-    return {
-        "kv_connector": "NixlConnector",
-        "kv_role": "kv_producer" if role == "prefill" else "kv_consumer",
-        "kv_load_failure_policy": "recompute" if setup.recompute else "fail",
-    }
 
 
 def trt(resolved: Resolved, setup: Setup) -> str:

@@ -136,32 +136,12 @@ def why_none(result: Result) -> str:
 
 
 def troubles(result: Result) -> list[str]:
-    """What is wrong with this run, each with its number; nothing where nothing is."""
-    summary, found = result.summary, []
-    queue, ttft = block(result, "queue_s"), block(result, "ttft_s")
-    again = summary["recomputed_prefills"]
-    if again:
-        found.append(
-            f":orange[**{plural(again, 'prompt')}**] computed twice: the KV that lay ready was of "
-            "no use."
-        )
-    if summary["failed"]:
-        found.append(f":orange[**{summary['failed']} requests fail**]: their KV was lost.")
+    """What is wrong with this run, by its name and with its numbers; nothing where nothing is."""
+    found = [f":orange[**{f.name[0].upper()}{f.name[1:]}**]: {f.text}." for f in result.findings]
+    summary = result.summary
     if summary["rejected"]:
         names = ", ".join(n.replace("_", " ") for n in summary["rejected_reasons"])
         found.append(f":orange[**{summary['rejected']} are turned away**] ({names}).")
-    if queue and queue["mean"] > WAITS * ttft["mean"]:
-        found.append(
-            f"The prefill pool is too small: :orange[**{queue['mean'] / ttft['mean']:.0%}**] of "
-            f"the mean TTFT is its queue, while a decode step has {decodes_a_step(result):.1f} "
-            "requests on average."
-        )
-    waited = waiting_for_blocks_s(result)
-    if waited > WAITS * ttft["mean"]:
-        found.append(
-            f"The decode pool is full: KV lies ready for :orange[**{seconds(waited)}**] on average "
-            "before a decode server has blocks for it."
-        )
     return found
 
 
@@ -170,14 +150,6 @@ def decodes_a_step(result: Result) -> float:
     decode = [k for k, r in enumerate(result.resolved.replicas) if r.replica.role == ROLES[DECODE]]
     steps = result.trace.steps[np.isin(result.trace.steps.replica, decode)]
     return float(steps.num_running.mean()) if len(steps) else 0.0
-
-
-def waiting_for_blocks_s(result: Result) -> float:
-    """Mean time from the end of a prefill (and its hand-over) to the start of the transfer, s."""
-    ways = result.trace.journeys[: len(result.trace.requests)]
-    handover = (result.scenario.link.handover_s if result.scenario.link else None) or 0.0
-    waits = np.maximum(ways.start_s - ways.prefill_end_s - handover, 0.0)
-    return float(np.nanmean(waits)) if np.isfinite(waits).any() else 0.0
 
 
 # --- side by side ---------------------------------------------------------------------------------
