@@ -13,12 +13,12 @@ from sim.disaggregation import (
     client_left,
     hand_over,
     load_ended,
-    out_of_reach,
     prefilled,
     runs_now,
     send_to_prefill,
     start_loads,
 )
+from sim.early_rejection import out_of_reach
 from sim.happenings import refusal, release_next
 from sim.latency import step_seconds
 from sim.replica import (
