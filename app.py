@@ -27,6 +27,7 @@ groups = {
         st.Page("pages/token_budget.py", title="Token budget"),
         st.Page("pages/kv_memory.py", title="KV memory"),
     ],
+    "Use": [st.Page("pages/real_engine.py", title="Real engine")],
     "Practise": [st.Page("pages/reference.py", title="Reference")],
 }
 page = frame.navigation(groups)

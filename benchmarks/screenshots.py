@@ -22,12 +22,14 @@ PAIR = "token_budget?v=1&preset=four_chats_one_document&budget=512&pin=four_chat
 
 @dataclass(frozen=True)
 class Shot:
-    """A page's address, what it is called, what to wait for, and the height that shows it."""
+    """A page's address, what it is called, what to wait for, and the height that shows it.
+    `press`: a button to press first."""
 
     name: str
     path: str
     selector: str
     height: int | None = None
+    press: str | None = None
 
 
 SHOTS = (
@@ -37,6 +39,7 @@ SHOTS = (
     Shot("two-phases", "two_phases", ".js-plotly-plot"),
     Shot("six-ways", "six_ways", ".six .way"),
     Shot("kv-memory", "kv_memory", ".map .grid"),
+    Shot("real-engine", "real_engine", ".js-plotly-plot", 1600, press="Run it"),
     Shot("reference", "reference", ".bs-words"),
     Shot("wrong-link", "token_budget?v=9&budget=abc", "h1", 560),
     Shot("no-such-page", "nope", "h1", 480),
@@ -48,6 +51,8 @@ def take(page: Page, url: str, shot: Shot, kind: str) -> Path:
     width, height = SIZES[kind]
     page.set_viewport_size({"width": width, "height": shot.height or height})
     page.goto(f"{url}/{shot.path}")
+    if shot.press is not None:
+        page.get_by_role("button", name=shot.press).click(timeout=120_000)
     page.locator(shot.selector).first.wait_for(timeout=120_000)
     page.wait_for_timeout(2500)
     full = Image.open(io.BytesIO(page.screenshot())).convert("RGB")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from ui.form import Form
 from ui.memory.form import KV_MEMORY
+from ui.real.form import REAL_ENGINE
 from ui.six_ways.form import SIX_WAYS
 
-FORMS: Mapping[str, Form] = {form.page: form for form in (SIX_WAYS, KV_MEMORY)}
+FORMS: Mapping[str, Form] = {form.page: form for form in (SIX_WAYS, KV_MEMORY, REAL_ENGINE)}
