@@ -28,6 +28,7 @@ groups = {
         st.Page("pages/kv_memory.py", title="KV memory"),
         st.Page("pages/disaggregation.py", title="Disaggregation"),
     ],
+    "Use": [st.Page("pages/real_engine.py", title="Real engine")],
     "Practise": [st.Page("pages/reference.py", title="Reference")],
 }
 page = frame.navigation(groups)

@@ -24,7 +24,8 @@ PAIR = "token_budget?v=1&preset=four_chats_one_document&budget=512&pin=four_chat
 @dataclass(frozen=True)
 class Shot:
     """A page's address, what it is called, what to wait for, and the height that shows it; a button
-    to press first, and the words that then appear and are shown."""
+    that brings it about (`start`); a button to press then, and the words that appear and are
+    shown."""
 
     name: str
     path: str
@@ -32,6 +33,7 @@ class Shot:
     height: int | None = None
     press: str = ""
     appears: str = ""
+    start: str = ""
 
 
 SHOTS = (
@@ -44,6 +46,7 @@ SHOTS = (
     Shot("disaggregation", "disaggregation", ".six .way"),
     Shot("crossover", "disaggregation", ".six .way", 760, "Compute the map", "Of 81 points apart"),
     Shot("six-ways-disaggregated", WITH_POOLS, ".way[data-engine=disaggregated]"),
+    Shot("real-engine", "real_engine", ".js-plotly-plot", 1600, start="Run it"),
     Shot("reference", "reference", ".bs-words"),
     Shot("wrong-link", "token_budget?v=9&budget=abc", "h1", 560),
     Shot("no-such-page", "nope", "h1", 480),
@@ -55,6 +58,8 @@ def take(page: Page, url: str, shot: Shot, kind: str) -> Path:
     width, height = SIZES[kind]
     page.set_viewport_size({"width": width, "height": shot.height or height})
     page.goto(f"{url}/{shot.path}")
+    if shot.start:
+        page.get_by_role("button", name=shot.start).click(timeout=120_000)
     page.locator(shot.selector).first.wait_for(timeout=120_000)
     if shot.press:
         words, button = page.get_by_text(shot.appears), page.get_by_role("button", name=shot.press)

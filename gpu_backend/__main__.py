@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from gpu_backend import library, presets, smollm2
+from gpu_backend.calibrate_command import calibrate_command
 from gpu_backend.device import OutOfMemory, choose
 from gpu_backend.run import BLOCKS, POINTS, Comparison, RealRun, Update, compare, run_scenario
 from gpu_backend.sampling import Sampling
@@ -160,6 +161,7 @@ def row(label: str, cells: list[Any], factor: float) -> str:
     return f"{label:<{LABEL}}" + "".join(f"{cell:>12}" for cell in shown)
 
 
+gpu_backend.add_command(calibrate_command)
 gpu_backend.add_command(serve_check_command)
 
 

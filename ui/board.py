@@ -19,6 +19,7 @@ from ui import (
     words,
 )  # fmt: skip
 from ui.choice import Run, variants
+from ui.real import panel as real_panel
 from ui.runs import Asked, Picture
 from ui.settings import refused_below
 from ui.timeline import Button, Compare, Envelope, Problem, timeline
@@ -163,3 +164,4 @@ def below(asked: Asked, beside: Asked | None, at_rest: bool) -> None:
         panel.show(asked, beside, state.uploads())
     if address.shows("take"):
         take_home.show(asked, state.uploads())
+        real_panel.run_it_for_real()

@@ -96,6 +96,8 @@ def extra_style() -> str:
     rules = ""
     if (scale := address.frame().scale) != 1:
         rules += f".stMainBlockContainer {{ zoom: {scale:g}; max-width: none; }}"
+    if st.context.theme.type == "dark":  # its primary colour is bright: dark text on it
+        rules += "button[kind=primary]:enabled p { color: #0e1117; }"
     if st.context.is_embedded:
         rules += ".stSidebar, [data-testid=stHeader] { display: none; }"
     return f"<style>{rules}</style>" if rules else ""

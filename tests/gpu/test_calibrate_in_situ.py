@@ -1,0 +1,183 @@
+"""Calibration on steps of the real loop: what is measured, what is refused, what is kept."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gpu_backend import __main__ as command_line
+from gpu_backend import calibrate_command
+from gpu_backend.calibrate import CalibrationError, predict, solved
+from gpu_backend.calibrate_command import calibrate, mixed_scenario
+from gpu_backend.run import RealRun, compare, run_scenario
+from sim import latency, profiles
+from sim.profiles import Coefficients
+from sim.run import workload_of
+from tests.gpu.conftest import CPU
+
+KNOWN = Coefficients(
+    step_s=0.01,
+    prefill_token_s=2e-4,
+    decode_s=1e-3,
+    decode_context_s=2e-6,
+    prefill_pair_s=1e-7,
+)
+
+
+@pytest.fixture(scope="module")
+def model(tiny_folders: dict[str, Path]) -> str:
+    return str(tiny_folders["qwen3"])
+
+
+@pytest.fixture(scope="module")
+def measured(model: str) -> RealRun:
+    """A short real run of random mixed steps."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibrate_command, "REQUESTS", 12)
+        scenario = mixed_scenario(100.0, seed=3, longest=512)
+    run = run_scenario(scenario, workload_of(scenario)[0], CPU, model=model)
+    assert run.trace.status == "finished"
+    return run
+
+
+def as_if(run: RealRun, why: str | None = None, **trace: Any) -> RealRun:
+    """The run with the times that KNOWN gives, on a quiet machine or not."""
+    steps = run.trace.steps.copy()
+    steps.duration_s = predict(KNOWN, steps)
+    served = replace(
+        run.served, trace=replace(run.trace, steps=steps, **trace), contaminated_why=why
+    )
+    return replace(run, served=served)
+
+
+@pytest.fixture
+def rounds(monkeypatch: pytest.MonkeyPatch) -> list[RealRun]:
+    """What the rounds of a calibration come to, in this order; the last one again and again."""
+    found: list[RealRun] = []
+
+    def next_round(*_: object, **__: object) -> RealRun:
+        return found.pop(0) if len(found) > 1 else found[0]
+
+    monkeypatch.setattr(calibrate_command, "run_scenario", next_round)
+    return found
+
+
+# --- on real times --------------------------------------------------------------------------------
+
+
+def test_the_workload_mixes_chunks_and_decodes_in_batches_of_many_sizes(measured: RealRun) -> None:
+    steps = measured.trace.steps
+    assert ((steps.num_prefill_tokens > 0) & (steps.num_decodes > 0)).sum() >= 5
+    assert len(np.unique(steps.num_decodes)) >= 5
+
+
+def test_a_fit_of_real_steps_beats_the_first_guess_on_steps_it_has_not_seen(
+    measured: RealRun,
+) -> None:
+    """However noisy the machine is: the first guess knows no overhead at all."""
+    steps = measured.trace.steps
+    order = np.random.default_rng(1).permutation(len(steps))
+    held_out, fitted = steps[order[::3]], np.delete(order, np.arange(0, len(order), 3))
+    coefficients = solved(steps[fitted], np.zeros(0))
+    guessed = np.zeros(len(held_out))
+    latency.steps_seconds(measured.guess, held_out, guessed)
+
+    def error(seconds: np.ndarray) -> float:
+        return float(np.abs(seconds / held_out.duration_s - 1.0).mean())
+
+    assert error(predict(coefficients, held_out)) < error(guessed)
+
+
+# --- rounds ---------------------------------------------------------------------------------------
+
+
+def test_known_times_come_back_and_close_the_gap(
+    measured: RealRun, rounds: list[RealRun], model: str
+) -> None:
+    run = as_if(measured)
+    rounds.append(run)
+    found = calibrate(model, CPU, rate_per_s=100.0)
+    assert found.fit.mape < 1e-6
+    assert found.fit.r2 > 0.999
+    for name, value in KNOWN.model_dump().items():
+        assert getattr(found.fit.coefficients, name) == pytest.approx(value, rel=1e-3, abs=1e-9)
+    real = run.trace.steps.duration_s
+    after = compare(run, latency.measured(found.fit.coefficients.model_dump()))
+    assert after.step_s == pytest.approx(real)
+    assert np.abs(compare(run).step_s / real - 1.0).mean() > 0.1
+
+
+def test_rounds_that_were_not_quiet_are_left_out(
+    measured: RealRun, rounds: list[RealRun], model: str
+) -> None:
+    rounds += [as_if(measured, "a neighbour was busy"), as_if(measured)]
+    found = calibrate(model, CPU, rate_per_s=100.0)
+    assert found.left_out == ("a neighbour was busy",)
+    assert found.fit.num_steps == len(found.runs) * len(measured.trace.steps)
+    assert found.report()["rounds_left_out"] == ["a neighbour was busy"]
+
+
+def test_a_noisy_machine_is_refused(measured: RealRun, rounds: list[RealRun], model: str) -> None:
+    rounds.append(as_if(measured, "a neighbour was busy"))
+    with pytest.raises(CalibrationError, match=r"not quiet: a neighbour was busy \(in 4 of 4 runs"):
+        calibrate(model, CPU, rate_per_s=100.0)
+
+
+def test_a_cancelled_and_a_failed_run_end_it(
+    measured: RealRun, rounds: list[RealRun], model: str
+) -> None:
+    rounds.append(as_if(measured, status="cancelled"))
+    with pytest.raises(CalibrationError, match="cancelled"):
+        calibrate(model, CPU, rate_per_s=100.0)
+    rounds[:] = [replace(measured, served=replace(measured.served, error="out of memory"))]
+    with pytest.raises(CalibrationError, match="out of memory"):
+        calibrate(model, CPU, rate_per_s=100.0)
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+def run_command(*arguments: str) -> int:
+    return command_line.main(["calibrate", *arguments, "--threads", "1", "--dtype", "fp32"])
+
+
+def test_the_command_prints_and_saves(
+    measured: RealRun,
+    rounds: list[RealRun],
+    model: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("BATCHSCOPE_PROFILES", str(tmp_path))
+    rounds.append(as_if(measured))
+    assert run_command("--model", model, "--save", "laptop", "--json") == 0
+    report = json.loads(capsys.readouterr().out)
+    assert {"coefficients", "r2", "mape", "p90_error", "contaminated"} <= report.keys()
+    assert report["contaminated"] is False
+    saved = profiles.load("laptop")
+    assert saved.coefficients.model_dump() == report["coefficients"]
+    assert (saved.dtype, saved.threads, saved.mape) == ("fp32", 1, report["mape"])
+    assert run_command("--model", model) == 0
+    assert "held-out steps: mean absolute error 0.0%" in capsys.readouterr().out
+
+
+def test_the_command_refuses_a_noisy_machine(
+    measured: RealRun, rounds: list[RealRun], model: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rounds.append(as_if(measured, "a neighbour was busy"))
+    assert run_command("--model", model, "--json") == 2
+    said = capsys.readouterr()
+    report = json.loads(said.out)
+    assert (report["contaminated"], report["coefficients"], report["mape"]) == (True, None, None)
+    assert "a neighbour was busy" in said.err
+
+
+def test_a_name_that_is_none_is_refused_before_anything_runs(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert run_command("--save", "../x") == 2
+    assert "a name has letters" in capsys.readouterr().err
