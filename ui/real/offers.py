@@ -9,8 +9,6 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from gpu_backend import architecture
-
 FOLDERS = "BATCHSCOPE_MODEL_FOLDERS"
 RANDOM, SMOLLM2, FOLDER = "random:", "smollm2", "folder:"
 DEFAULT = "random:llama-15m"  # seconds on any processor
@@ -29,12 +27,16 @@ def folders(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
 
 def names() -> tuple[str, ...]:
     """The models of the page as they stand in an address."""
+    from gpu_backend import architecture
+
     shapes = (RANDOM + name for name in architecture.NAMED)
     return (*shapes, SMOLLM2, *(FOLDER + name for name in folders()))
 
 
 def title(name: str) -> str:
     """A model as a list of them says it."""
+    from gpu_backend import architecture
+
     if name.startswith(RANDOM):
         shape = architecture.named(name.removeprefix(RANDOM)).shape
         return f"Random weights, {size(shape.parameters)} ({shape.name})"

@@ -9,7 +9,6 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from gpu_backend import presets
 from sim.scenario import Scenario, parse_scenario, resolve
 from ui.presets import Preset
 from ui.six_ways.ways import BUDGET, SEQS, Server, Value, Way, length_of, under
@@ -54,6 +53,8 @@ class Plan:
 
 def scenario_of(preset: str, rate_per_s: float = RATE_PER_S) -> Scenario:
     """A workload of the page under vLLM V1."""
+    from gpu_backend import presets
+
     data: dict[str, Any] = deepcopy(presets.PRESETS[preset])
     classes = data["workload"]["classes"]
     if preset == CHATS.id:

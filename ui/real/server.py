@@ -5,7 +5,6 @@ from typing import Any
 
 import streamlit as st
 
-from gpu_backend import address as endpoints
 from sim import catalog
 from sim.run import workload_of
 from sim.scenario import Scenario, ScenarioError, parse_scenario, resolve
@@ -31,6 +30,8 @@ def panel() -> None:
 
 def ask_or_explain() -> None:
     """Off unless the operator names hosts."""
+    from gpu_backend import address as endpoints
+
     hosts = endpoints.named_hosts()
     if hosts:
         ask(hosts)
@@ -74,6 +75,7 @@ def ask(hosts: tuple[str, ...]) -> None:
 
 def go(url: str, model: str, gpu: str) -> None:
     """Ask for the measurement."""
+    from gpu_backend import address as endpoints
     from gpu_backend.jobs import QueueFull, RunQueue
 
     if not QUEUES:
