@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv/bin
 PORT ?= 8501
+TWO_AT_ONCE := --numprocesses 2 --dist loadfile
 SKIP_PIP_CHECK := --quiet --disable-pip-version-check
 
 .PHONY: run test check format bench bench-engine calibrate develop clean
@@ -10,13 +11,13 @@ run: .venv/runtime
 	$(VENV)/python -m streamlit run app.py --server.port $(PORT)
 
 test: .venv/develop
-	$(VENV)/python -m pytest
+	$(VENV)/python -m pytest $(TWO_AT_ONCE)
 
 check: .venv/develop
 	$(VENV)/ruff format --check .
 	$(VENV)/ruff check .
 	$(VENV)/mypy
-	$(VENV)/python -m pytest -m "not browser and not slow" -q
+	$(VENV)/python -m pytest $(TWO_AT_ONCE) -m "not browser and not slow" -q
 
 format: .venv/develop
 	$(VENV)/ruff format .
