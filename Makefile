@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV := .venv/bin
 PORT ?= 8501
-TWO_AT_ONCE := --numprocesses 2 --dist loadfile
+TWO_AT_ONCE := --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 SKIP_PIP_CHECK := --quiet --disable-pip-version-check
 
 .PHONY: run test check format bench bench-engine calibrate develop clean

@@ -5,7 +5,7 @@ import streamlit as st
 from ui import address, frame, glossary
 from ui.real import board, calibration, form, limits, offers, plan, server, session
 from ui.six_ways import yours
-from ui.six_ways.ways import WAYS, way_of
+from ui.six_ways.ways import LONE_WAYS, way_of
 
 frame.required("real_engine")
 form.REAL_ENGINE.enter()
@@ -36,7 +36,7 @@ with st.container(border=True):
     model = first.selectbox(
         "Model", offers.names(), format_func=offers.title, key=form.MODEL.widget()
     )
-    titles = {way.engine: way.title for way in WAYS}
+    titles = {way.engine: way.title for way in LONE_WAYS}
     engine = second.selectbox(
         "Policy", list(titles), format_func=titles.__getitem__, key=form.ENGINE.widget()
     )

@@ -88,7 +88,7 @@ def wait_for(server: subprocess.Popen[bytes], url: str, log: Path) -> None:
     pytest.fail(f"the app did not start:\n{log.read_text()}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # its event loop would be in the way of other tests
 def browser(chromium: str) -> Iterator[Browser]:
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(

@@ -23,7 +23,7 @@ from tests.gpu.conftest import save_tiny
 from ui.real import calibration, figures, form, offers, plan, results, server, work
 from ui.real.plan import Plan
 from ui.real.session import Done
-from ui.six_ways.ways import WAYS, starting, way_of
+from ui.six_ways.ways import LONE_WAYS, starting, way_of
 from ui.timeline.packet import read
 
 ROOT = Path(__file__).parents[2]
@@ -43,7 +43,7 @@ def parts(
 # --- plans ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", [way.engine for way in WAYS])
+@pytest.mark.parametrize("engine", [way.engine for way in LONE_WAYS])
 @pytest.mark.parametrize("preset", [preset.id for preset in plan.PRESETS])
 def test_every_policy_serves_every_workload(preset: str, engine: str):
     for part in parts(engine, preset=preset):

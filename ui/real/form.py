@@ -9,7 +9,7 @@ from ui.form import Field, Form
 from ui.real import offers, plan
 from ui.six_ways import yours
 from ui.six_ways.form import read_knob
-from ui.six_ways.ways import WAYS, Knob, Way, starting
+from ui.six_ways.ways import LONE_WAYS, Knob, Way, starting
 
 TEMPERATURES = (0.0, 2.0)
 MOST_SEED = 2**31
@@ -42,7 +42,7 @@ MODEL = Field("real_model", "run_model", offers.DEFAULT, values.name(offers.name
 RATE = Field("real_rate", "arrivals", plan.RATE_PER_S, values.number(*RATES))
 ENGINE = Field(
     "real_engine", "policy", "vllm_v1",
-    values.name(lambda: tuple(way.engine for way in WAYS), "policy"),
+    values.name(lambda: tuple(way.engine for way in LONE_WAYS), "policy"),
 )  # fmt: skip
 BESIDE = Field(
     "real_beside", "beside", plan.BUDGETS, values.name(lambda: tuple(plan.BESIDE), "choice")
@@ -54,7 +54,7 @@ KNOBS = {
         f"real_{way.engine}_{knob.name}", f"{way.engine}.{knob.name}",
         partial(start_of, way, knob), read_knob(knob), belongs_to=WORKLOAD.key,
     )
-    for way in WAYS for knob in way.knobs
+    for way in LONE_WAYS for knob in way.knobs
 }  # fmt: skip
 REAL_ENGINE = Form(
     "real_engine",

@@ -10,7 +10,7 @@ from typing import Any
 from sim import catalog, disaggregation
 from sim.knobs.engine import NO_MODEL_LEN
 from sim.model_config import DescribedModel, model_of
-from sim.policies import orca, sarathi, sglang, static, tensorrt_llm, vllm_v0, vllm_v1
+from sim.policies import POLICIES, orca, sarathi, sglang, static, tensorrt_llm, vllm_v0, vllm_v1
 from sim.scenario import Scenario, parse_scenario, resolve
 from ui import machines, presets
 from ui.presets import Preset
@@ -165,6 +165,9 @@ NO_CACHE: dict[str, dict[str, Value]] = {
 }
 NULL_BLOCK = ("vllm_v1", "disaggregated")  # their block count includes one that nobody gets
 FIRST_SHOWN = ("static", "orca", "vllm_v0", "vllm_v1", "tensorrt_llm")
+
+
+LONE_WAYS = tuple(way for way in WAYS if way.engine in POLICIES)  # one server does it all
 
 
 @cache
