@@ -2,22 +2,28 @@
 PYTHON ?= python3
 VENV := .venv/bin
 PORT ?= 8501
-TWO_AT_ONCE := --numprocesses 2 --dist loadgroup --no-loadscope-reorder
 SKIP_PIP_CHECK := --quiet --disable-pip-version-check
 
-.PHONY: run test check format bench bench-engine calibrate develop clean
+.PHONY: run test test-browser test-others check format bench bench-engine calibrate develop clean
 
 run: .venv/runtime
 	$(VENV)/python -m streamlit run app.py --server.port $(PORT)
 
 test: .venv/develop
-	$(VENV)/python -m pytest $(TWO_AT_ONCE)
+	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-browser test-others
+
+# side by side: a browser waits much of the time
+test-browser:
+	$(VENV)/python -m pytest -m browser
+
+test-others:
+	$(VENV)/python -m pytest -m "not browser"
 
 check: .venv/develop
 	$(VENV)/ruff format --check .
 	$(VENV)/ruff check .
 	$(VENV)/mypy
-	$(VENV)/python -m pytest $(TWO_AT_ONCE) -m "not browser and not slow" -q
+	$(VENV)/python -m pytest -m "not browser and not slow" -q
 
 format: .venv/develop
 	$(VENV)/ruff format .

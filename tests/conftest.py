@@ -9,12 +9,9 @@ FEW_SEEDS = 3  # of each random test run in `make check`; all of them in `make t
 CASES = Path(__file__).parent / "oracles" / "cases"
 
 
-@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the later seeds of random tests as slow; two files may run at once, but one browser."""
+    """Mark the later seeds of random tests as slow."""
     for item in items:
-        alone = "browser" if item.get_closest_marker("browser") else str(item.path)
-        item.add_marker(pytest.mark.xdist_group(alone))
         parameters = getattr(item, "callspec", None)
         seeds = [parameters.params.get(name, 0) for name in ("seed", "block")] if parameters else []
         if any(isinstance(seed, int) and seed >= FEW_SEEDS for seed in seeds):

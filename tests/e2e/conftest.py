@@ -164,7 +164,8 @@ class Timeline:
         self.page.get_by_role("button", name=name, exact=True).click()
 
     def serious_faults(self) -> list[tuple[str, list[str]]]:
-        """What axe-core calls serious or critical."""
+        """What axe-core calls serious or critical, of a page that does not stand dimmed."""
+        self.page.wait_for_function("!document.querySelector('[data-stale=true]')")
         return [
             (fault["id"], [node["target"] for node in fault["nodes"]][:3])
             for fault in Axe().run(self.page)["violations"]
