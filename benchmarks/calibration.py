@@ -11,7 +11,7 @@ import sys
 
 import numpy as np
 
-from gpu_backend import library
+from gpu_backend import model_zoo
 from gpu_backend.calibrate import CalibrationError
 from gpu_backend.calibrate_command import calibrate, mixed_scenario, rate_of
 from gpu_backend.device import choose
@@ -56,7 +56,7 @@ def main(model: str = "random:llama-15m") -> int:
 
 def quietest(model: str, device, rate: float, seed: int, times) -> Comparison:
     """A run beside its simulation; the first quiet one, or the last try."""
-    longest = library.load(model, device).model.architecture.shape.max_model_len
+    longest = model_zoo.load(model, device).model.architecture.shape.max_model_len
     scenario = mixed_scenario(rate, seed, longest)
     workload, _ = workload_of(scenario)
     for _ in range(TRIES):

@@ -32,9 +32,10 @@ import torch
 from gpu_backend import architecture, smollm2, texts, tokenizer, weights
 from gpu_backend.asked import Asked, ask
 from gpu_backend.device import Device, choose
+from gpu_backend.device_options import device_options
 from gpu_backend.executor import Executor
-from gpu_backend.library import Loaded
 from gpu_backend.machine import bandwidth, gemm_flops
+from gpu_backend.model_zoo import Loaded
 from gpu_backend.run import make_runner
 from gpu_backend.runner import Runner
 from gpu_backend.serving import Served, serve
@@ -156,9 +157,7 @@ def prefill_step_s(ours: Ours, text: np.ndarray) -> float:
 
 
 @click.command()
-@click.option("--device", "kind", type=click.Choice(["auto", "cuda", "cpu"]), default="auto")
-@click.option("--dtype", type=click.Choice(["auto", "bf16", "fp32"]), default="auto")
-@click.option("--threads", type=click.IntRange(1, 1024))
+@device_options
 @click.option("--rounds", type=click.IntRange(1, 100), default=5)
 def main(kind: str, dtype: str, threads: int | None, rounds: int) -> None:
     """Print a table and one JSON line."""

@@ -10,9 +10,10 @@ from typing import Any
 
 import click
 
-from gpu_backend import library, presets, smollm2
+from gpu_backend import model_zoo, presets, smollm2
 from gpu_backend.calibrate_command import calibrate_command
 from gpu_backend.device import OutOfMemory, choose
+from gpu_backend.device_options import device_options
 from gpu_backend.run import BLOCKS, POINTS, Comparison, RealRun, Update, compare, run_scenario
 from gpu_backend.sampling import Sampling
 from gpu_backend.serve_check import serve_check_command
@@ -37,7 +38,7 @@ def models_command() -> None:
     device = choose()
     where = f"{device.title}, {device.dtype_name}, {device.threads} CPU threads"
     click.echo(f"runs on {where}")
-    for offer in library.offers():
+    for offer in model_zoo.offers():
         mark = "ready" if offer.ready else "not fetched"
         click.echo(f"{offer.name:<{LABEL}}{mark:<14}{offer.title} ({offer.place})")
 
@@ -63,13 +64,11 @@ def show_progress(stage: str, share: float | None) -> None:
 
 
 @gpu_backend.command("run")
-@click.option("--model", default=library.DEFAULT, show_default=True, help="See `models`.")
+@click.option("--model", default=model_zoo.DEFAULT, show_default=True, help="See `models`.")
 @click.option("--scenario", type=click.Path(path_type=Path), help="Default: chats, a long prompt.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="In place of the scenario's seed.")
 @click.option("--temperature", type=click.FloatRange(0, 100), default=0.0, help="0 is greedy.")
-@click.option("--device", "kind", type=click.Choice(["auto", "cuda", "cpu"]), default="auto")
-@click.option("--dtype", type=click.Choice(["auto", "bf16", "fp32"]), default="auto")
-@click.option("--threads", type=click.IntRange(1, 1024), help="Of the CPU; default: all.")
+@device_options
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def run_command(
     model: str,

@@ -17,9 +17,10 @@ from typing import Any
 import click
 import numpy as np
 
-from gpu_backend import library
+from gpu_backend import model_zoo
 from gpu_backend.calibrate import CalibrationError, Fit, fit
 from gpu_backend.device import Device, choose
+from gpu_backend.device_options import device_options
 from gpu_backend.machine import first_guess, measure_limits
 from gpu_backend.run import RealRun, Update, run_scenario
 from sim import profiles
@@ -107,7 +108,7 @@ def mixed_scenario(rate_per_s: float, seed: int, longest: int = 2048) -> Scenari
 
 def rate_of(model: str, device: Device) -> float:
     """Requests a second that keep about BUSY of them decoding, by the first guess."""
-    architecture = library.load(model, device).model.architecture
+    architecture = model_zoo.load(model, device).model.architecture
     guess = first_guess(architecture, device, measure_limits(device))
     return BUSY / (MEAN_OUTPUT * float(guess.step_s + BUSY * guess.decode_s))
 
@@ -125,7 +126,7 @@ def calibrate(
     """Measure rounds until ENOUGH_STEPS quiet steps are there, and fit. CalibrationError where the
     machine is not quiet, a run fails, or the steps do not follow their load."""
     rate = rate_of(model, device) if rate_per_s is None else rate_per_s
-    longest = library.load(model, device).model.architecture.shape.max_model_len
+    longest = model_zoo.load(model, device).model.architecture.shape.max_model_len
     runs: list[RealRun] = []
     left_out: list[str] = []
     for k in range(MOST_ROUNDS):
@@ -174,13 +175,11 @@ def longest_of(run: RealRun) -> int:
 
 
 @click.command("calibrate")
-@click.option("--model", default=library.DEFAULT, show_default=True, help="See `models`.")
+@click.option("--model", default=model_zoo.DEFAULT, show_default=True, help="See `models`.")
 @click.option("--save", "name", help="Keep the profile under this name, for every page's GPU.")
 @click.option("--hinge", is_flag=True, help="Allow a floor under the cost of a step's tokens.")
 @click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True)
-@click.option("--device", "kind", type=click.Choice(["auto", "cuda", "cpu"]), default="auto")
-@click.option("--dtype", type=click.Choice(["auto", "bf16", "fp32"]), default="auto")
-@click.option("--threads", type=click.IntRange(1, 1024), help="Of the CPU; default: all.")
+@device_options
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def calibrate_command(
     model: str,

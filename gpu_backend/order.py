@@ -13,7 +13,7 @@ import numpy as np
 from gpu_backend.asked import Asked, ask
 from gpu_backend.device import Device, free_memory
 from gpu_backend.kv_pool import block_bytes
-from gpu_backend.library import Loaded
+from gpu_backend.model_zoo import Loaded
 from gpu_backend.sampling import Sampling
 from gpu_backend.texts import prompts_of
 from sim.requests import Table

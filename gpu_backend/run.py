@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_backend import library
+from gpu_backend import model_zoo
 from gpu_backend.asked import Asked, ask
 from gpu_backend.device import Device
 from gpu_backend.executor import Executed, Executor
 from gpu_backend.kv_pool import KvPool
-from gpu_backend.library import Loaded
 from gpu_backend.linear import packing
 from gpu_backend.machine import first_guess, measure_limits
+from gpu_backend.model_zoo import Loaded
 from gpu_backend.order import Order, order
 from gpu_backend.paged_attention import choose_attention
 from gpu_backend.runner import Runner, cuda_capture
@@ -82,7 +82,7 @@ def run_scenario(
     workload: Workload,
     device: Device,
     *,
-    model: str = library.DEFAULT,
+    model: str = model_zoo.DEFAULT,
     sampling: Sampling | None = None,
     stop_at_eos: bool = False,
     deadline_s: float = DEADLINE_S,
@@ -95,7 +95,7 @@ def run_scenario(
     runs ends it with `served.error`.
     """
     on_update(Update("load"))
-    loaded = library.load(model, device)
+    loaded = model_zoo.load(model, device)
     guess = first_guess(loaded.model.architecture, device, measure_limits(device))
     wanted = order(
         scenario, workload, loaded, device, guess, sampling=sampling, stop_at_eos=stop_at_eos

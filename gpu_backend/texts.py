@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from gpu_backend.library import Loaded
+from gpu_backend.model_zoo import Loaded
 from sim.workload import Workload
 
 __all__ = ["prompts_of", "text_tokens"]

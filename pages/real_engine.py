@@ -4,7 +4,8 @@ import streamlit as st
 
 from ui import address, frame, glossary
 from ui.real import board, calibration, form, limits, offers, plan, server, session
-from ui.six_ways import yours
+from ui.six_ways import knobs, yours
+from ui.six_ways.form import MOST
 from ui.six_ways.ways import LONE_WAYS, way_of
 
 frame.required("real_engine")
@@ -46,7 +47,7 @@ with st.container(border=True):
     )  # fmt: skip
     with st.container(horizontal=True, vertical_alignment="bottom"):
         with st.popover(f"Knobs of {titles[engine]}"):
-            board.turn_knobs(way_of(engine))
+            knobs.turn(way_of(engine), form.KNOBS, MOST)
         with st.popover("Sampling and arrivals"):
             st.number_input(
                 "Temperature (0: greedy)", *form.TEMPERATURES, step=0.1,

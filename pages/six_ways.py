@@ -3,7 +3,7 @@
 import streamlit as st
 
 from ui import address, controls, frame, glossary, machines, models
-from ui.six_ways import board, figures_of, form, lanes, table, ways, yours
+from ui.six_ways import board, figures_of, form, knobs, lanes, table, ways, yours
 
 frame.required("six_ways")
 form.SIX_WAYS.enter()
@@ -81,7 +81,7 @@ with st.container(horizontal=True, key="six_knobs"):
     st.markdown(":gray[Change the knobs of]", width="content")
     for way in shown:
         with st.popover(way.title):
-            board.turn_knobs(way)
+            knobs.turn(way, form.KNOBS, form.MOST)
 
 if outcomes:
     st.subheader("The trade-offs", anchor=False)

@@ -68,10 +68,11 @@ def policy_rows(engine: str = "vllm_v1", *, columns: Any = None, **knobs: Any) -
     return rows
 
 
-def linear_latency() -> Table:
-    """The linear toy: 5 ms + 12 us a prefill token + 40 us a decode."""
-    rows: Table = records(1, LATENCY)
-    rows[0] = linear()
+def linear_latency(count: int = 1) -> Table:
+    """The linear toy for each of `count` servers: 5 ms + 12 us a prefill token + 40 us a decode."""
+    rows: Table = records(count, LATENCY)
+    for k in range(count):
+        rows[k] = linear()
     return rows
 
 

@@ -10,9 +10,7 @@ from sim import cluster, engine, policies, reasons
 from sim.content import private_content, run_table
 from sim.fleet import Fleet
 from sim.integrity import check_integrity
-from sim.latency import LATENCY, linear
 from sim.requests import Table, empty_requests
-from sim.state import records
 from sim.trace import Trace
 from sim.world import (
     BOTH,
@@ -26,7 +24,7 @@ from sim.world import (
     ROUTERS,
     TOO_SHORT,
 )
-from tests.builders import policy_rows
+from tests.builders import linear_latency, policy_rows
 
 TOKEN_BYTES = 1_000.0
 
@@ -58,13 +56,6 @@ def rows_of(generator: np.random.Generator, count: int, caching: bool) -> Table:
         enable_prefix_caching=caching,
     )
     rows: Table = np.concatenate([one] * count).view(np.recarray)
-    return rows
-
-
-def latencies(count: int) -> Table:
-    rows: Table = records(count, LATENCY)
-    for k in range(count):
-        rows[k] = linear()
     return rows
 
 
@@ -125,7 +116,7 @@ def test_random_clusters_lose_nothing(seed: int) -> None:
     table, runs = table_of(generator, int(generator.integers(5, 80)), bool(generator.integers(2)))
     fleet, servers = random_fleet(generator, seed)
     policy = rows_of(generator, servers, bool(generator.integers(2)))
-    trace, state, world = run_checked(table, runs, policy, latencies(servers), fleet)
+    trace, state, world = run_checked(table, runs, policy, linear_latency(servers), fleet)
 
     assert trace.status == "finished", trace.reason
     requests, n = trace.requests, len(table)
@@ -183,7 +174,7 @@ def test_same_run_twice_is_the_same() -> None:
         table, runs = table_of(generator, 60, True)
         fleet, servers = random_fleet(generator, 5)
         policy = rows_of(generator, servers, True)
-        traces.append(engine.run(table, runs, policy, latencies(servers), fleet=fleet))
+        traces.append(engine.run(table, runs, policy, linear_latency(servers), fleet=fleet))
     first, second = traces
     for name in ("steps", "items", "requests", "legs", "journeys"):
         one, other = getattr(first, name), getattr(second, name)
@@ -197,7 +188,7 @@ def test_replicas_of_a_router_serve_everybody_once(router: int) -> None:
     table, runs = table_of(generator, 120, True)
     policy = rows_of(generator, 4, True)
     fleet = Fleet(roles=(BOTH,) * 4, kv_token_bytes=(0.0,) * 4, router=router)
-    trace, _, world = run_checked(table, runs, policy, latencies(4), fleet)
+    trace, _, world = run_checked(table, runs, policy, linear_latency(4), fleet)
     assert trace.status == "finished"
     assert len(np.unique(trace.requests.replica)) == 4
     for row in trace.steps:
@@ -213,10 +204,10 @@ def test_round_robin_of_far_apart_requests_is_that_many_lone_servers() -> None:
     policy = rows_of(generator, 2, False)
     table.abort_after_s = np.inf
     fleet = Fleet(roles=(BOTH, BOTH), kv_token_bytes=(0.0, 0.0))
-    both = engine.run(table, runs, policy, latencies(2), fleet=fleet)
+    both = engine.run(table, runs, policy, linear_latency(2), fleet=fleet)
     for replica in range(2):
         half = table[replica::2].copy()
-        alone = engine.run(half, runs, policy[:1], latencies(1))
+        alone = engine.run(half, runs, policy[:1], linear_latency(1))
         together = both.requests[replica::2]
         accepted = together.status == reasons.FINISHED
         assert (alone.requests.status == together.status).all()

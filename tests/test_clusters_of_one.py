@@ -9,12 +9,10 @@ import pytest
 from sim import engine
 from sim.content import private_content
 from sim.fleet import Fleet
-from sim.latency import LATENCY, linear
 from sim.requests import Table, empty_requests
-from sim.state import records
 from sim.trace import Trace
 from sim.world import BOTH, ROUTERS
-from tests.builders import ROOMY, policy_rows
+from tests.builders import ROOMY, linear_latency, policy_rows
 
 ENGINES = sorted(ROOMY)
 # Little KV, so that preemptions, swaps and refusals are part of what must be equal.
@@ -50,13 +48,6 @@ def rows_of(*engines: str) -> Table:
     return together
 
 
-def latencies(count: int) -> Table:
-    rows: Table = records(count, LATENCY)
-    for k in range(count):
-        rows[k] = linear()
-    return rows
-
-
 def assert_same(one: Trace, other: Trace, without: tuple[str, ...] = ()) -> None:
     assert (one.status, one.reason) == (other.status, other.reason)
     for table in ("steps", "items", "events", "gaps", "requests"):
@@ -70,11 +61,11 @@ def assert_same(one: Trace, other: Trace, without: tuple[str, ...] = ()) -> None
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_router_in_front_of_one_server_changes_nothing(name: str) -> None:
     table, runs = table_of(60, 1)
-    alone = engine.run(table, runs, rows_of(name), latencies(1))
+    alone = engine.run(table, runs, rows_of(name), linear_latency(1))
     assert len(alone.steps) > 50
     for router in range(len(ROUTERS) - 1):
         fleet = Fleet(roles=(BOTH,), kv_token_bytes=(0.0,), router=router)
-        routed = engine.run(table, runs, rows_of(name), latencies(1), fleet=fleet)
+        routed = engine.run(table, runs, rows_of(name), linear_latency(1), fleet=fleet)
         assert_same(alone, routed)
 
 
@@ -87,7 +78,9 @@ def half(table: Table, replica: int) -> Table:
 def check_each_alone(both: Trace, table: Table, runs: Table, policy: Table) -> None:
     """The steps and requests of each of two servers are those of a lone one."""
     for replica in range(2):
-        alone = engine.run(half(table, replica), runs, policy[replica : replica + 1], latencies(1))
+        alone = engine.run(
+            half(table, replica), runs, policy[replica : replica + 1], linear_latency(1)
+        )
         steps = both.steps[both.steps.replica == replica]
         assert len(steps) == len(alone.steps) > 20
         for column in steps.dtype.names:
@@ -112,6 +105,6 @@ def test_two_servers_in_turn_are_two_lone_servers(pair: tuple[str, str]) -> None
     table, runs = table_of(80, 2)
     policy = rows_of(*pair)
     fleet = Fleet(roles=(BOTH, BOTH), kv_token_bytes=(0.0, 0.0))
-    both = engine.run(table, runs, policy, latencies(2), fleet=fleet)
+    both = engine.run(table, runs, policy, linear_latency(2), fleet=fleet)
     assert both.status == "finished"
     check_each_alone(both, table, runs, policy)

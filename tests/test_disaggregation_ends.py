@@ -14,10 +14,10 @@ from sim.requests import empty_requests
 from sim.run import simulate
 from sim.scenario import parse_scenario
 from sim.world import DECODE, FINISHED_AT_PREFILL, MOVED, PREFILL, TOO_SHORT
-from tests.builders import policy_rows
+from tests.builders import linear_latency, policy_rows
 from tests.field.field import asked
 from tests.pools import TOKEN_BYTES_8B, pools
-from tests.test_cluster import TOKEN_BYTES, latencies, run_checked
+from tests.test_cluster import TOKEN_BYTES, run_checked
 
 # --- clients that go away -------------------------------------------------------------------------
 
@@ -53,13 +53,13 @@ def test_a_client_may_go_away_at_any_time(streaming: bool, first_token_at_prefil
     rows = [policy_rows(num_gpu_blocks=blocks, **small) for blocks in (10, 7)]
     policy = np.concatenate(rows).view(np.recarray)  # one request at a time may decode
     fleet = pair(streaming=streaming, first_token_at_prefill=first_token_at_prefill)
-    whole = engine.run(table, runs, policy, latencies(2), fleet=fleet)
+    whole = engine.run(table, runs, policy, linear_latency(2), fleet=fleet)
     last_step_s = 0.006  # is not disturbed: a request that it ends has ended
     lasted_s = float(whole.requests.end_s[1] - table.arrival_s[1]) - last_step_s
     stages = set()
     for leaves_s in np.arange(0.0, lasted_s, 0.003):
         table.abort_after_s[1] = leaves_s
-        trace, state, world = run_checked(table, runs, policy, latencies(2), fleet)
+        trace, state, world = run_checked(table, runs, policy, linear_latency(2), fleet)
         assert trace.status == "finished"
         assert trace.requests.status.tolist() == [
             reasons.FINISHED, reasons.ABORTED_REQUEST, reasons.FINISHED
@@ -92,7 +92,7 @@ def from_store(order: list[int], blocks: int, prompt: int = 64) -> list[int]:
     runs, table.first_run, table.num_runs = run_table(contents)
     policy = np.concatenate([policy_rows(num_gpu_blocks=60, max_model_len=200)] * 2)
     fleet = pair(store_blocks=blocks)
-    trace = engine.run(table, runs, policy.view(np.recarray), latencies(2), fleet=fleet)
+    trace = engine.run(table, runs, policy.view(np.recarray), linear_latency(2), fleet=fleet)
     assert trace.status == "finished"
     assert (trace.requests.num_outputs == 4).all()
     stored = trace.journeys[len(order) :]

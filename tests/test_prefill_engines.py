@@ -8,8 +8,8 @@ import pytest
 
 from sim import reasons
 from sim.world import PREFILL
-from tests.builders import policy_rows
-from tests.test_cluster import latencies, random_fleet, rows_of, run_checked, table_of
+from tests.builders import linear_latency, policy_rows
+from tests.test_cluster import random_fleet, rows_of, run_checked, table_of
 
 SMALL: dict[str, dict[str, Any]] = {
     "vllm_v0": {
@@ -50,7 +50,7 @@ def test_random_pools_lose_nothing(engine: str, seed: int) -> None:
     rows = [policy_rows(engine, **SMALL[engine])] * count
     rows += [rows_of(generator, 1, False)] * (servers - count)
     policy = np.concatenate(rows).view(np.recarray)
-    trace, state, world = run_checked(table, runs, policy, latencies(servers), fleet)
+    trace, state, world = run_checked(table, runs, policy, linear_latency(servers), fleet)
     assert trace.status == "finished", trace.reason
     ended = (reasons.FINISHED, reasons.ABORTED_REQUEST, reasons.REJECTED, reasons.FAILED)
     assert np.isin(trace.requests.status, ended).all()

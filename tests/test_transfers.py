@@ -11,6 +11,7 @@ from sim.fleet import Fleet
 from sim.run import simulate
 from sim.trace import Trace
 from sim.world import DECODE, MOVED, PREFILL
+from tests.builders import linear_latency
 from tests.field.field import asked, at
 from tests.pools import (
     GIGABIT,
@@ -22,7 +23,7 @@ from tests.pools import (
     prefill_s,
     run_pools,
 )
-from tests.test_cluster import TOKEN_BYTES, latencies, rows_of, table_of
+from tests.test_cluster import TOKEN_BYTES, rows_of, table_of
 
 FIRST_STEP_S = STEP_S + PREFILL_TOKEN_S  # of a request whose prompt was moved: one token
 
@@ -160,7 +161,9 @@ def random_moves(seed: int) -> tuple[Trace, Fleet]:
         per_descriptor_s=float(generator.choice([0.0, 1e-4])),
         seed=seed,
     )
-    return engine.run(table, runs, rows_of(generator, 5, False), latencies(5), fleet=fleet), fleet
+    return engine.run(
+        table, runs, rows_of(generator, 5, False), linear_latency(5), fleet=fleet
+    ), fleet
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -10,9 +10,9 @@ import pytest
 from gpu_backend import presets, run
 from gpu_backend.__main__ import main
 from gpu_backend.device import OutOfMemory
-from gpu_backend.library import Loaded
 from gpu_backend.measure import contamination
 from gpu_backend.model import Model
+from gpu_backend.model_zoo import Loaded
 from gpu_backend.order import order
 from gpu_backend.texts import largest_prime, prompts_of, text_tokens
 from gpu_backend.tokenizer import ByteTokenizer
@@ -100,7 +100,7 @@ def test_every_engine_is_cut_to_memory(
 
 
 def test_a_run_beside_its_simulation(loaded: Loaded, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run.library, "load", lambda name, device: loaded)
+    monkeypatch.setattr(run.model_zoo, "load", lambda name, device: loaded)
     scenario = small()
     updates: list[run.Update] = []
     real = run.run_scenario(scenario, workload_of(scenario)[0], CPU, on_update=updates.append)
@@ -125,7 +125,7 @@ def test_a_model_of_exactly_the_measured_times_simulates_the_run(
     loaded: Loaded, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Feed the simulator a constant step, and the measured run the same: no difference at all."""
-    monkeypatch.setattr(run.library, "load", lambda name, device: loaded)
+    monkeypatch.setattr(run.model_zoo, "load", lambda name, device: loaded)
     from gpu_backend.executor import Executed
 
     monkeypatch.setattr(Executed, "seconds", property(lambda self: 0.25))

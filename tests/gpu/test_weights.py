@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from gpu_backend import architecture, library, tokenizer
+from gpu_backend import architecture, model_zoo, tokenizer
 from gpu_backend.architecture import from_config
 from gpu_backend.device import OutOfMemory, check_memory, choose
 from gpu_backend.kv_pool import KvPool, block_bytes
@@ -118,9 +118,9 @@ def test_random_weights_repeat_with_their_seed() -> None:
 
 def test_unknown_models_are_refused_with_those_there_are() -> None:
     with pytest.raises(ValueError, match="llama-15m, smollm2-135m"):
-        library.load("random:gpt-5", CPU)
+        model_zoo.load("random:gpt-5", CPU)
     with pytest.raises(ValueError, match="name random:SHAPE"):
-        library.load("/no/such/folder", CPU)
+        model_zoo.load("/no/such/folder", CPU)
 
 
 def test_memory_is_checked_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,15 +139,16 @@ def test_a_profile_that_vanishes_is_a_problem_in_words(app: AppTest, tmp_path: P
 def test_all_ways_run_on_it():
     """Six ways to batch, each with the profile's step times."""
     from ui.six_ways import ways
+    from ui.six_ways.scenarios import Server, scenario_of, starting
 
     for engine in ("static", "vllm_v1"):
         way = ways.way_of(engine)
         preset = ways.PRESETS[0].id
-        scenario = ways.scenario_of(preset, way, ways.starting(way), "Llama-3.1-8B", LAPTOP, 2)
+        scenario = scenario_of(preset, way, starting(way), "Llama-3.1-8B", LAPTOP, 2)
         assert scenario.replicas[0].latency.profile == "laptop"
         result = simulate(scenario)
         assert result.summary["expected_error"] == 0.044
         assert result.summary["finished"] == result.summary["requests"]
-    assert str(ways.Server("Llama-3.1-8B", LAPTOP, 2)) == (
+    assert str(Server("Llama-3.1-8B", LAPTOP, 2)) == (
         "SmolLM2-135M, fp32, measured on this machine: laptop"
     )

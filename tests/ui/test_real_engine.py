@@ -23,7 +23,8 @@ from tests.gpu.conftest import save_tiny
 from ui.real import calibration, figures, form, offers, plan, results, server, work
 from ui.real.plan import Plan
 from ui.real.session import Done
-from ui.six_ways.ways import LONE_WAYS, starting, way_of
+from ui.six_ways.scenarios import starting
+from ui.six_ways.ways import LONE_WAYS, way_of
 from ui.timeline.packet import read
 
 ROOT = Path(__file__).parents[2]

@@ -14,6 +14,7 @@ from ui import presets
 from ui.choice import Upload
 from ui.six_ways import board, figures_of, packing, table, ways
 from ui.six_ways.figures_of import COLUMNS, Outcome
+from ui.six_ways.scenarios import Server, length_of, scenario_of, starting, under
 from ui.timeline import Dials
 from ui.timeline.packet import read
 
@@ -24,8 +25,8 @@ CHATS, HEAD, SHORT, MEMORY = (preset.id for preset in ways.PRESETS)
 
 def outcome(preset: str, engine: str, **knobs: ways.Value) -> Outcome:
     way = ways.way_of(engine)
-    chosen = ways.starting(way) | knobs
-    return Outcome(way, simulate(ways.scenario_of(preset, way, chosen, MODEL, GPU)))
+    chosen = starting(way) | knobs
+    return Outcome(way, simulate(scenario_of(preset, way, chosen, MODEL, GPU)))
 
 
 @pytest.fixture(scope="module")
@@ -52,27 +53,25 @@ def test_all_ways_have_the_same_kv_memory():
 def test_static_gets_its_room_from_the_same_server():
     """It knows no length, so it would reserve activations for a prompt of the model's full one."""
     way = ways.way_of("static")
-    scenario = ways.scenario_of(CHATS, way, ways.starting(way), MODEL, "rtx_4090")
+    scenario = scenario_of(CHATS, way, starting(way), MODEL, "rtx_4090")
     assert simulate(scenario).summary["finished"] == 8
 
 
 def test_a_model_with_a_short_context_refuses_the_same_under_all_ways():
     for way in ways.WAYS:
-        chosen = ways.starting(way)
-        result = simulate(ways.scenario_of(HEAD, way, chosen, "Llama-2-13B", GPU))
+        chosen = starting(way)
+        result = simulate(scenario_of(HEAD, way, chosen, "Llama-2-13B", GPU))
         assert result.summary["rejected"] == 1
         assert figures_of.main_waste(Outcome(way, result)) == "1 refused"
 
 
 def test_every_way_gets_as_many_servers_as_the_pools():
     for way in ways.WAYS:
-        scenario = ways.scenario_of(CHATS, way, ways.starting(way), MODEL, GPU, 2, servers=2)
+        scenario = scenario_of(CHATS, way, starting(way), MODEL, GPU, 2, servers=2)
         assert sum(replica.count * replica.tp for replica in scenario.replicas) == 4
         roles = {replica.role for replica in scenario.replicas}
         assert roles == ({"prefill", "decode"} if way.engine == "disaggregated" else {"both"})
-    assert (
-        str(ways.Server(MODEL, GPU, 2, 2)) == f"{MODEL} on 2 servers of 2 x NVIDIA H100 SXM 80 GB"
-    )
+    assert str(Server(MODEL, GPU, 2, 2)) == f"{MODEL} on 2 servers of 2 x NVIDIA H100 SXM 80 GB"
 
 
 def test_idle_time_and_budget_of_pools(chats: dict[str, Outcome]):
@@ -170,17 +169,13 @@ def test_knobs_change_the_run_and_the_note(chats: dict[str, Outcome]):
     small = outcome(CHATS, "vllm_v1", max_num_batched_tokens=128)
     assert small.itl["max"] < chats["vllm_v1"].itl["max"]
     way = ways.way_of("vllm_v1")
-    assert way.note(ways.starting(way) | {"max_num_batched_tokens": 128}) == "chunks, budget 128"
+    assert way.note(starting(way) | {"max_num_batched_tokens": 128}) == "chunks, budget 128"
 
 
 def test_a_refusal_is_in_words_without_a_path():
     way = ways.way_of("vllm_v1")
     with pytest.raises(ScenarioError) as refused:
-        simulate(
-            ways.scenario_of(
-                CHATS, way, ways.starting(way) | {"max_num_batched_tokens": 8}, MODEL, GPU
-            )
-        )
+        simulate(scenario_of(CHATS, way, starting(way) | {"max_num_batched_tokens": 8}, MODEL, GPU))
     said = board.said(refused.value.problems[0])
     assert said.startswith("max_num_batched_tokens")
     assert "replicas" not in said
@@ -271,9 +266,9 @@ def test_the_matrix_is_of_the_scenario_that_came_along(page: AppTest):
     base = presets.scenario_of("burst")
     way = ways.way_of("vllm_v1")
     result = simulate(
-        ways.under(
-            base, way, ways.starting(way, base), ways.Server("Qwen2.5-7B", "rtx_4090"),
-            ways.length_of(base, None),
+        under(
+            base, way, starting(way, base), Server("Qwen2.5-7B", "rtx_4090"),
+            length_of(base, None),
         )
     )  # fmt: skip
     tokens_per_s = f"{result.summary['output_tokens_per_s']:,.0f}"
@@ -306,8 +301,12 @@ def test_a_trace_runs_under_every_way():
     base = file.scenario(presets.scenario_of("four_chats_one_document"))
     requests = set()
     for way in ways.WAYS:
-        scenario = ways.under(
-            base, way, ways.starting(way, base), ways.Server(MODEL, GPU), ways.length_of(base, None)
+        scenario = under(
+            base,
+            way,
+            starting(way, base),
+            Server(MODEL, GPU),
+            length_of(base, None),
         )
         result = simulate(scenario, uploads={file.sha256: content})
         assert result.trace.status == "finished"
@@ -329,11 +328,10 @@ def test_a_large_run_is_drawn_in_part_and_counted_whole(monkeypatch):
 def test_tp_is_part_of_the_server():
     way = ways.way_of("vllm_v1")
     one, two = (
-        simulate(ways.scenario_of(CHATS, way, ways.starting(way), MODEL, GPU, tp)).summary
-        for tp in (1, 2)
+        simulate(scenario_of(CHATS, way, starting(way), MODEL, GPU, tp)).summary for tp in (1, 2)
     )
     assert two["duration_s"] < one["duration_s"]
-    assert str(ways.Server(MODEL, GPU, 2)) == f"{MODEL} on 2 x NVIDIA H100 SXM 80 GB"
+    assert str(Server(MODEL, GPU, 2)) == f"{MODEL} on 2 x NVIDIA H100 SXM 80 GB"
 
 
 def test_every_run_says_how_sure_it_is(chats: dict[str, Outcome]):

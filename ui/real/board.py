@@ -10,8 +10,7 @@ from ui.real.plan import Part, Plan, parts_of
 from ui.real.session import Done
 from ui.real.work import Ticket
 from ui.six_ways import lanes, table
-from ui.six_ways.form import MOST
-from ui.six_ways.ways import Way, way_of
+from ui.six_ways.ways import way_of
 from ui.units import count, seconds
 
 POLL_S = 0.5
@@ -20,18 +19,6 @@ STAGES = {"load": "Loading the model", "warm up": "Warming up", "run": "Running"
 
 
 # --- asking ---------------------------------------------------------------------------------------
-
-
-def turn_knobs(way: Way) -> None:
-    """The knobs of the policy, in its popover; the form has given them their values."""
-    for knob in way.knobs:
-        key = form.KNOBS[way.engine, knob.name].widget()
-        if knob.options:
-            st.selectbox(knob.name, knob.options, key=key)
-        elif isinstance(knob.start, bool):
-            st.toggle(knob.name, key=key)
-        else:
-            st.number_input(knob.name, min_value=knob.least, max_value=MOST, key=key)
 
 
 def parts() -> tuple[Part, ...]:

@@ -9,7 +9,8 @@ from ui.form import Field, Form
 from ui.real import offers, plan
 from ui.six_ways import yours
 from ui.six_ways.form import read_knob
-from ui.six_ways.ways import LONE_WAYS, Knob, Way, starting
+from ui.six_ways.scenarios import starting
+from ui.six_ways.ways import LONE_WAYS, Knob, Way
 
 TEMPERATURES = (0.0, 2.0)
 MOST_SEED = 2**31

@@ -51,7 +51,7 @@ def size(parameters: int) -> str:
 
 
 def loadable(name: str) -> str:
-    """The model as gpu_backend.library knows it. ValueError for a folder that is not allowed."""
+    """The model as gpu_backend.model_zoo knows it. ValueError for a folder that is not allowed."""
     if not name.startswith(FOLDER):
         return name
     found = folders().get(name.removeprefix(FOLDER))

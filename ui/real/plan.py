@@ -11,7 +11,8 @@ from typing import Any
 
 from sim.scenario import Scenario, parse_scenario, resolve
 from ui.presets import Preset
-from ui.six_ways.ways import BUDGET, SEQS, Server, Value, Way, length_of, under
+from ui.six_ways.scenarios import BUDGET, SEQS, Server, length_of, under
+from ui.six_ways.ways import Value, Way
 from ui.units import count
 
 CHATS = Preset("chats", "Four chats, one long prompt")
@@ -42,8 +43,8 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a reader asks for. `model` as gpu_backend.library names it; the last run of a plan that
-    has two is there to compare the first with."""
+    """What a reader asks for. `model` as gpu_backend.model_zoo names it; the last run of a plan
+    that has two is there to compare the first with."""
 
     model: str
     parts: tuple[Part, ...]

@@ -100,7 +100,7 @@ def begin(plan: Plan, uploads: Mapping[str, bytes]) -> Ticket:
 
 def carry_out(plan: Plan, uploads: Mapping[str, bytes], device: Any, job: Any) -> list[Ran]:
     """Every run of a plan, one after the other; a run that fails is the last."""
-    from gpu_backend import library
+    from gpu_backend import model_zoo
     from gpu_backend.run import run_scenario
     from gpu_backend.sampling import Sampling
 
@@ -111,7 +111,7 @@ def carry_out(plan: Plan, uploads: Mapping[str, bytes], device: Any, job: Any) -
     for k, part in enumerate(plan.parts):
         workload, notes = workload_of(part.scenario, uploads=uploads)
         live = job.progress = Live(part.title, k, len(plan.parts), workload)
-        loaded = library.load(plan.model, device)
+        loaded = model_zoo.load(plan.model, device)
         longest = loaded.model.architecture.shape.max_model_len
         workload, cuts = with_shorter_prompts(workload, longest)
         live.workload, live.decode = workload, loaded.tokenizer.decode
@@ -131,7 +131,7 @@ def carry_out(plan: Plan, uploads: Mapping[str, bytes], device: Any, job: Any) -
 
 
 def without_weights(run: Any) -> Any:
-    """The run as a session may keep it: the model stays with the library."""
+    """The run as a session may keep it: the model stays in the zoo."""
     return replace(run, loaded=replace(run.loaded, model=None))
 
 

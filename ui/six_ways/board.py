@@ -13,7 +13,8 @@ from sim.scenario import Scenario, ScenarioError, resolve
 from ui import runs, state
 from ui.six_ways import figures_of, form, packing, yours
 from ui.six_ways.figures_of import Outcome
-from ui.six_ways.ways import WAYS, Server, Value, Way, length_of, scenario_of, under, way_of
+from ui.six_ways.scenarios import Server, length_of, scenario_of, under
+from ui.six_ways.ways import WAYS, Value, Way, way_of
 
 DEADLINE_S = 6.0
 PATH = re.compile(r"^replicas\[\d+\](\.policy)?(\.|: )")
@@ -121,18 +122,6 @@ def chosen_of(way: Way) -> Chosen:
 
 def _as_started(value: Value | None, usual: Value) -> Value:
     return usual if value is None else value  # a number box that was emptied
-
-
-def turn_knobs(way: Way) -> None:
-    """The knobs of a way, in its popover; the form has given them their values."""
-    for knob in way.knobs:
-        key = form.KNOBS[way.engine, knob.name].widget()
-        if knob.options:
-            st.selectbox(knob.name, knob.options, key=key)
-        elif isinstance(knob.start, bool):
-            st.toggle(knob.name, key=key)
-        else:
-            st.number_input(knob.name, min_value=knob.least, max_value=form.MOST, key=key)
 
 
 def outcomes_of(

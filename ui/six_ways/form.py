@@ -6,7 +6,8 @@ from typing import Any
 from ui import machines, models, values
 from ui.form import Field, Form
 from ui.six_ways import yours
-from ui.six_ways.ways import FIRST_SHOWN, PRESETS, WAYS, Knob, Way, starting
+from ui.six_ways.scenarios import starting
+from ui.six_ways.ways import FIRST_SHOWN, PRESETS, WAYS, Knob, Way
 
 MODEL, GPU = "Llama-3.1-8B", "h100_sxm"
 PARALLEL = (1, 2, 4, 8)
