@@ -27,7 +27,6 @@ WAITING, RUNNING, FINISHED, FAILED, CANCELLED = (
     "failed",
     "cancelled",
 )
-ENDED = (FINISHED, FAILED, CANCELLED)
 
 
 class QueueFull(RuntimeError):

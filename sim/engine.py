@@ -114,6 +114,7 @@ def prepare(
         num_steps=4096,
         num_items=min(tokens + 4 * len(requests), FIRST_ITEMS) if record_items else 0,
         num_events=4 * len(requests) + 2 * events_per_step(policy),
+        longest=longest_held(requests, policy) if len(policy) > 1 else None,
     )
     clock = records(1, CLOCK)
     clock.horizon_s, clock.max_steps = limits.horizon_s, limits.max_steps
@@ -143,6 +144,15 @@ def prepare(
         forecast=records(1, STEP),
     )
     return state, world
+
+
+def longest_held(requests: Table, policy: Table) -> int | None:
+    """Tokens of the longest request, where no engine reserves more: many servers with room for
+    max_model_len in each row of their block tables would ask for more memory than there is."""
+    if (policy.engine != policies.VLLM_V1).any():
+        return None
+    outputs = np.minimum(requests.max_tokens, requests.output_len)
+    return int((requests.prompt_len.astype(np.int64) + outputs).max(initial=1)) + 1
 
 
 def pools_of(world: World) -> tuple[int, ...]:

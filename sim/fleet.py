@@ -1,7 +1,7 @@
 """How the servers of a cluster are joined, in numbers: what the loop needs beside policies and
 latencies. Made from a scenario by cluster_spec.py, from nothing for a lone server."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -129,14 +129,6 @@ class Fleet:
             journeys.fate[unused] = UNUSED
             journeys.fate[num_requests:] = 0
         return journeys
-
-    def of(self, num_replicas: int) -> "Fleet":
-        """The same fleet for so many equal servers."""
-        return replace(
-            self,
-            roles=self.roles[:1] * num_replicas,
-            kv_token_bytes=self.kv_token_bytes[:1] * num_replicas,
-        )
 
 
 LONE_SERVER = Fleet()

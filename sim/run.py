@@ -90,23 +90,30 @@ def run_resolved(
     cancelled: Callable[[], bool] = lambda: False,
     record_items: bool = True,
 ) -> Result:
-    """The same for a workload at hand: a page that only moves a dial builds it once."""
+    """The same for a workload at hand: a page that only moves a dial builds it once. ScenarioError
+    for a cluster whose tables this machine has no memory for."""
     limits = resolved.scenario.limits
-    trace = engine.run(
-        to_requests(workload),
-        workload.runs,
-        resolved.policy,
-        resolved.latency,
-        fleet=resolved.fleet,
-        loop_think_s=workload.loop_think_s,
-        limits=engine.Limits(
-            horizon_s=np.inf if limits.horizon_s is None else limits.horizon_s,
-            max_steps=limits.max_steps,
-            deadline_s=np.inf if deadline_s is None else deadline_s,
-        ),
-        cancelled=cancelled,
-        record_items=record_items,
-    )
+    try:
+        trace = engine.run(
+            to_requests(workload),
+            workload.runs,
+            resolved.policy,
+            resolved.latency,
+            fleet=resolved.fleet,
+            loop_think_s=workload.loop_think_s,
+            limits=engine.Limits(
+                horizon_s=np.inf if limits.horizon_s is None else limits.horizon_s,
+                max_steps=limits.max_steps,
+                deadline_s=np.inf if deadline_s is None else deadline_s,
+            ),
+            cancelled=cancelled,
+            record_items=record_items,
+        )
+    except MemoryError as error:
+        raise ScenarioError(
+            [f"replicas: the tables of {len(resolved.replicas)} servers do not fit: {error}"],
+            "replicas",
+        ) from None
     said = resolved.notes + notes + provenance(trace, resolved)
     wrong = tuple(str(finding) for finding in diagnosis.of(trace, resolved))
     return Result(resolved, workload, trace, said + wrong)

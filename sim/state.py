@@ -180,16 +180,20 @@ def new_state(
     num_steps: int = 0,
     num_items: int = 0,
     num_events: int = 0,
+    longest: int | None = None,
 ) -> State:
     """An idle cluster: `len(policy)` replicas with all blocks free and no request added.
 
     Shapes as in `State`; `num_*` is the room for records (at least what a step needs of events).
-    The request table and the run table are used in place, not copied.
+    `longest`: no request ever holds KV of more tokens (None: max_model_len). The request table and
+    the run table are used in place, not copied.
     """
     replicas, slots = len(policy), int(policy.max_num_seqs.max())
     num_blocks = int(policy.num_gpu_blocks.max())
-    longest = policy.max_model_len * np.where(policy.hold_finished, 2, 1)  # two may pad each other
-    per_request = -(-longest // policy.block_size)
+    most = policy.max_model_len * np.where(policy.hold_finished, 2, 1)  # two may pad each other
+    if longest is not None:
+        most = np.minimum(most, longest)
+    per_request = -(-most // policy.block_size)
     table_width = int(np.minimum(per_request, policy.num_gpu_blocks - 1).max())
     holders = np.maximum(policy.num_slots, policy.max_num_seqs)
     any_priority = bool(policy.priority.any())

@@ -1,6 +1,6 @@
 """Clusters: conservation over pools, one path for a lone server, routers, random clusters."""
 
-from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,9 +11,12 @@ from sim.content import private_content, run_table
 from sim.fleet import Fleet
 from sim.integrity import check_integrity
 from sim.requests import Table, empty_requests
+from sim.run import simulate
+from sim.scenario import ScenarioError, load_scenario
 from sim.trace import Trace
 from sim.world import (
     BOTH,
+    BUSY,
     DECODE,
     FINISHED_AT_PREFILL,
     KV_UNUSED,
@@ -27,6 +30,7 @@ from sim.world import (
 from tests.builders import linear_latency, policy_rows
 
 TOKEN_BYTES = 1_000.0
+EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def table_of(generator: np.random.Generator, n: int, shared: bool) -> tuple[Table, Table]:
@@ -104,7 +108,7 @@ def run_checked(
 
 def check_integrity_between(state: Any, world: Any, replica: int) -> None:
     """A busy server's plan is not computed yet: its prefix cache is ahead of it."""
-    if world.servers[replica].activity != 2:
+    if world.servers[replica].activity != BUSY:
         check_integrity(state, replica)
 
 
@@ -217,6 +221,25 @@ def test_round_robin_of_far_apart_requests_is_that_many_lone_servers() -> None:
         )
 
 
-def test_a_fleet_of_equal_servers_is_described_once() -> None:
-    fleet = replace(Fleet(), router=1).of(3)
-    assert fleet.roles == (BOTH,) * 3
+def test_block_tables_are_as_wide_as_the_longest_request() -> None:
+    """Not as max_model_len, which many servers would have no memory for."""
+    generator = np.random.default_rng(3)
+    table, runs = table_of(generator, 40, False)
+    policy = rows_of(generator, 3, False)
+    policy.max_model_len, policy.num_gpu_blocks = 131_072, 10_000
+    fleet = Fleet(roles=(BOTH,) * 3, kv_token_bytes=(0.0,) * 3)
+    state, _ = engine.prepare(table, runs, policy, linear_latency(3), fleet=fleet)
+    longest = int((table.prompt_len + table.output_len).max())
+    assert longest < state.block_table.shape[2] * policy[0].block_size < longest + 32
+    trace = engine.run(table, runs, policy, linear_latency(3), fleet=fleet)
+    assert trace.status == "finished"
+
+
+def test_tables_that_do_not_fit_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any, **__: Any) -> Trace:
+        raise MemoryError("Unable to allocate 33.2 GiB")
+
+    monkeypatch.setattr(engine, "run", full)
+    scenario = load_scenario(EXAMPLES / "pd_plain.json")
+    with pytest.raises(ScenarioError, match="tables of 2 servers do not fit: Unable to allocate"):
+        simulate(scenario)
