@@ -10,7 +10,7 @@ run: .venv/runtime
 	$(VENV)/python -m streamlit run app.py --server.port $(PORT)
 
 test: .venv/develop
-	$(MAKE) --no-print-directory --jobs 2 --output-sync=target test-browser test-others
+	$(MAKE) --no-print-directory --jobs 2 test-browser test-others
 
 # side by side: a browser waits much of the time
 test-browser:
