@@ -140,37 +140,24 @@ class TiledAttention:
     ) -> torch.Tensor:
         """(T, heads, head_dim) of q (T, heads, head_dim) over pages (blocks, block_size, KV heads,
         head_dim) of one layer."""
-        out = torch.empty_like(q)
-        for tile in metadata.tiles:
-            self.attend_tile(out, q, keys, values, tile)
-        for chunk in metadata.chunks:
-            self.attend_chunk(out, q, keys, values, chunk)
-        return out
+        parts = [self.attend_tile(q, keys, values, tile) for tile in metadata.tiles]
+        parts += [self.attend_chunk(q, keys, values, chunk) for chunk in metadata.chunks]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
 
     def attend_tile(
-        self,
-        out: torch.Tensor,
-        q: torch.Tensor,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        tile: Tile,
-    ) -> None:
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, tile: Tile
+    ) -> torch.Tensor:
         rows = tile.end - tile.first
         size = (rows, tile.num_tokens, self.kv_heads, self.head_dim)
         k = keys.index_select(0, tile.blocks).view(size).transpose(1, 2)
         v = values.index_select(0, tile.blocks).view(size).transpose(1, 2)
         grouped = q[tile.first : tile.end].view(rows, self.kv_heads, self.group, self.head_dim)
         found = F.scaled_dot_product_attention(grouped, k, v, attn_mask=tile.mask)
-        out[tile.first : tile.end] = found.reshape(rows, -1, self.head_dim)
+        return found.reshape(rows, -1, self.head_dim)
 
     def attend_chunk(
-        self,
-        out: torch.Tensor,
-        q: torch.Tensor,
-        keys: torch.Tensor,
-        values: torch.Tensor,
-        chunk: Chunk,
-    ) -> None:
+        self, q: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, chunk: Chunk
+    ) -> torch.Tensor:
         n = chunk.end - chunk.first
         grouped = q[chunk.first : chunk.end].view(n, self.kv_heads, self.group, self.head_dim)
         found = F.scaled_dot_product_attention(
@@ -180,7 +167,7 @@ class TiledAttention:
             attn_mask=chunk.mask,
             is_causal=chunk.mask is None,
         )
-        out[chunk.first : chunk.end] = found.permute(2, 0, 1, 3).reshape(n, -1, self.head_dim)
+        return found.permute(2, 0, 1, 3).reshape(n, -1, self.head_dim)
 
     def shared(self, pages: torch.Tensor, chunk: Chunk) -> torch.Tensor:
         """(KV heads, group, context, head_dim), a view for each head of the group."""
