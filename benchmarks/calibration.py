@@ -4,7 +4,9 @@
 
 Calibrates on random mixed steps, then serves another seed at three rates and simulates it with the
 profile: error and bias of the step times, and the differences of TTFT, TPOT and E2E at p50 and p95.
-Figures count on a quiet machine only; a run that was not quiet is named.
+Figures count on a quiet machine only; a run that was not quiet is named. How far a machine's steps
+are from being a function of their load is measured too: the very same steps, taken again and again,
+against their own median. No profile can be nearer than that.
 """
 
 import sys
@@ -14,8 +16,8 @@ import numpy as np
 from gpu_backend import model_zoo
 from gpu_backend.calibrate import CalibrationError
 from gpu_backend.calibrate_command import calibrate, mixed_scenario, rate_of
-from gpu_backend.device import choose
-from gpu_backend.run import POINTS, Comparison, compare, run_scenario
+from gpu_backend.device import Device, choose
+from gpu_backend.run import POINTS, Comparison, RealRun, compare, run_scenario
 from sim import latency
 from sim.run import workload_of
 
@@ -23,6 +25,8 @@ RATES = (0.5, 1.0, 1.5)  # of the rate that was calibrated at
 OTHER_SEED = 100
 BLOCKS = ("ttft_s", "tpot_s", "e2e_s")
 TRIES = 3  # for a quiet run
+REPEATS = 5
+ALL_AT_ONCE_PER_S = 1e6  # a rate at which plans do not depend on how long steps take
 STEP_PROMISE, FIGURE_PROMISE = 0.08, 0.10
 
 
@@ -40,10 +44,11 @@ def main(model: str = "random:llama-15m") -> int:
         f"calibrated on {fit.num_steps} steps, {len(found.left_out)} noisy rounds left out: "
         f"held-out MAPE {fit.mape:.1%}, p90 {fit.p90_error:.1%}, R2 {fit.r2:.3f}"
     )
+    print(f"the same steps {REPEATS} times: {noise(model, device):.1%} off their own median")
     times = latency.measured(fit.coefficients.model_dump())
     worst_step = worst_figure = 0.0
     for k, factor in enumerate(RATES):
-        comparison = quietest(model, device, factor * rate, OTHER_SEED + k, times)
+        comparison = compare(served(model, device, factor * rate, OTHER_SEED + k), times)
         error, figures = told(comparison, factor)
         worst_step, worst_figure = max(worst_step, error), max(worst_figure, figures)
     kept = worst_step <= STEP_PROMISE and worst_figure <= FIGURE_PROMISE
@@ -54,8 +59,8 @@ def main(model: str = "random:llama-15m") -> int:
     return 0
 
 
-def quietest(model: str, device, rate: float, seed: int, times) -> Comparison:
-    """A run beside its simulation; the first quiet one, or the last try."""
+def served(model: str, device: Device, rate: float, seed: int) -> RealRun:
+    """Random mixed requests; the first quiet run, or the last try."""
     longest = model_zoo.load(model, device).model.architecture.shape.max_model_len
     scenario = mixed_scenario(rate, seed, longest)
     workload, _ = workload_of(scenario)
@@ -63,7 +68,14 @@ def quietest(model: str, device, rate: float, seed: int, times) -> Comparison:
         run = run_scenario(scenario, workload, device, model=model)
         if not run.served.contaminated:
             break
-    return compare(run, times)
+    return run
+
+
+def noise(model: str, device: Device) -> float:
+    """Mean absolute relative difference of a step's time to its median over the repeats."""
+    runs = [served(model, device, ALL_AT_ONCE_PER_S, OTHER_SEED) for _ in range(REPEATS)]
+    seconds = np.stack([run.served.times["whole_s"] for run in runs])
+    return float(np.abs(seconds / np.median(seconds, axis=0) - 1.0).mean())
 
 
 def told(comparison: Comparison, factor: float) -> tuple[float, float]:
