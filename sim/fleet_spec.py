@@ -4,18 +4,15 @@ The KV of a token is 2 x layers x KV heads x head dim x bytes of the KV cache dt
 that of a whole server, whatever its tensor parallelism."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sim import catalog, latency_rows
 from sim.complaints import ScenarioError
 from sim.fleet import Fleet
+from sim.resolved_replica import ResolvedReplica
 from sim.scenario_spec import Link, Scenario
 from sim.world import ROLES, ROUTERS
-
-if TYPE_CHECKING:
-    from sim.scenario import ResolvedReplica
 
 MOST_SERVERS = 1024
 MOST_BLOCKS = 50_000_000  # of all servers together: 48 bytes each in this program's memory
@@ -53,7 +50,7 @@ def complain(field: str, text: str) -> None:
     raise ScenarioError([f"{field}: {text}"], field)
 
 
-def fleet_of(scenario: Scenario, replicas: Sequence["ResolvedReplica"]) -> Fleet:
+def fleet_of(scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Fleet:
     """How the servers are joined. `replicas`: one entry a server. ScenarioError."""
     total = sum(replica.num_gpu_blocks for replica in replicas)
     if total > MOST_BLOCKS:
@@ -73,7 +70,7 @@ def fleet_of(scenario: Scenario, replicas: Sequence["ResolvedReplica"]) -> Fleet
     return disaggregated(fleet, scenario, replicas)
 
 
-def check_alike(replicas: Sequence["ResolvedReplica"]) -> None:
+def check_alike(replicas: Sequence[ResolvedReplica]) -> None:
     """KV can be handed over only between servers that store it alike."""
     first = replicas[0]
     for k, replica in enumerate(replicas):
@@ -102,7 +99,7 @@ def check_alike(replicas: Sequence["ResolvedReplica"]) -> None:
             complain("replicas", f"{where}: a static batch hands nothing over before it is done")
 
 
-def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence["ResolvedReplica"]) -> Fleet:
+def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Fleet:
     """The fleet with its link and its rules."""
     spec, link, first = scenario.disaggregation, scenario.link, replicas[0]
     assert spec is not None

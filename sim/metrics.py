@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from sim import latency, reasons
 from sim.requests import Table
-from sim.scenario import Resolved, ResolvedReplica, Slo
+from sim.resolved_replica import ResolvedReplica
+from sim.scenario import Resolved, Slo
 from sim.trace import Trace
 from sim.world import (
     FINISHED_AT_PREFILL,

@@ -5,7 +5,8 @@ import numpy as np
 from sim import catalog
 from sim.efficiency import Efficiency, efficiency
 from sim.profiles import Profile
-from sim.scenario import Resolved, ResolvedReplica
+from sim.resolved_replica import ResolvedReplica
+from sim.scenario import Resolved
 from sim.trace import Trace
 
 __all__ = [

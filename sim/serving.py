@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from sim.knobs import Sglang, TensorRtLlm, VllmV0, VllmV1
 from sim.knobs.engine import EngineKnobs
-from sim.scenario import Resolved, ResolvedReplica, free_fraction
+from sim.resolved_replica import ResolvedReplica, free_fraction
+from sim.scenario import Resolved
 
 __all__ = ["sglang_server_flags", "trtllm_serve_files", "vllm_serve_flags"]
 
