@@ -12,7 +12,10 @@ run: .venv/runtime
 test: .venv/develop
 	$(MAKE) --no-print-directory --jobs 2 test-browser test-others
 
-# side by side: a browser waits much of the time
+# side by side: a browser waits much of the time; each with one thread of torch, or they wait for
+# each other's
+test-browser test-others: export OMP_NUM_THREADS := 1
+
 test-browser:
 	$(VENV)/python -m pytest -m browser
 

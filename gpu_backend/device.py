@@ -43,7 +43,8 @@ class Device:
 
 
 def choose(kind: str = "auto", dtype: str = "auto", threads: int | None = None) -> Device:
-    """The device to run on: "auto", "cuda" or "cpu"; "bf16", "fp32" or "auto"; CPU threads.
+    """The device to run on: "auto", "cuda" or "cpu"; "bf16", "fp32" or "auto"; CPU threads, None
+    for OMP_NUM_THREADS where it is set, else as many as this process may use.
 
     Sets torch's number of threads. ValueError for a name that is none, or a GPU that is not there.
     """
@@ -63,10 +64,20 @@ def choose(kind: str = "auto", dtype: str = "auto", threads: int | None = None) 
     chosen = dtype
     if dtype == "auto":
         chosen = "bf16" if cpu_multiplies_bf16() else "fp32"
-    wanted = threads or len(os.sched_getaffinity(0))
+    wanted = threads or default_threads()
     if torch.get_num_threads() != wanted:
         torch.set_num_threads(wanted)
     return Device(torch.device("cpu"), DTYPES[chosen], wanted, cpu_name())
+
+
+def default_threads() -> int:
+    """OMP_NUM_THREADS, or the processors that this process may use."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    if asked.isdecimal() and int(asked):
+        return int(asked)
+    if hasattr(os, "sched_getaffinity"):  # Linux
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def cpu_flags() -> set[str]:

@@ -1,6 +1,7 @@
 """Disaggregation in a real browser: the pools' lanes, choices, the map, axe, a phone."""
 
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
@@ -86,7 +87,7 @@ def test_choices_come_back_with_the_reader_and_stand_in_the_address(visit):
     page.get_by_text("After Splitwise (ISCA'24)").wait_for()
     page.locator(".six .way").first.wait_for()
     assert page.get_by_label("Prefill servers").input_value() == "2"
-    assert page.url == address
+    expect(page).to_have_url(address)
 
 
 def test_one_gpu_is_refused_and_the_lane_says_why(visit):

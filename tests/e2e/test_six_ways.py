@@ -1,6 +1,9 @@
 """Six ways to batch and KV memory in a real browser: mouse, keyboard, axe, a phone."""
 
+import re
+
 import pytest
+from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
@@ -183,7 +186,7 @@ def test_choices_come_back_with_the_reader(visit):
     the_map(opened).locator(".grid canvas").wait_for()
     side.get_by_role("link", name="Six ways to batch").click()
     page.locator(".way[data-engine=sglang]").wait_for()
-    assert page.url == address
+    expect(page).to_have_url(address)
     again = lanes(visit, f"/{address.split('/', 3)[3]}")
     again.page.locator(".way[data-engine=sglang]").wait_for()
     assert again.page.get_by_role("radio", name="All short").get_attribute("aria-checked") == "true"
@@ -196,7 +199,7 @@ def test_back_takes_the_last_choice_back(visit):
     page.wait_for_url("**/kv_memory?v=1&engine=orca")
     page.go_back()
     the_map(opened).locator(".counts", has_text="Full-prompt gate").wait_for()
-    assert "engine" not in page.url
+    expect(page).not_to_have_url(re.compile("engine"))
 
 
 def test_a_scenario_comes_along_from_the_token_budget(visit):
@@ -207,8 +210,8 @@ def test_a_scenario_comes_along_from_the_token_budget(visit):
     page.get_by_role("radio", name="Your scenario").click()
     page.get_by_text("budget 1,024").first.wait_for()
     page.get_by_text("on NVIDIA GeForce RTX 4090").first.wait_for()
-    assert "workload=yours" in page.url
-    assert "preset=burst&budget=1024" in page.url
+    expect(page).to_have_url(re.compile("workload=yours"))
+    expect(page).to_have_url(re.compile("preset=burst&budget=1024"))
 
 
 def test_nothing_came_along_and_a_trace_is_taken(visit):

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 
 from gpu_backend import architecture, model_zoo, tokenizer
 from gpu_backend.architecture import from_config
-from gpu_backend.device import OutOfMemory, check_memory, choose
+from gpu_backend.device import OutOfMemory, check_memory, choose, default_threads
 from gpu_backend.kv_pool import KvPool, block_bytes
 from gpu_backend.linear import Linear, packing
 from gpu_backend.smollm2 import hub_name, unpermuted
@@ -176,3 +176,13 @@ def test_bytes_are_the_tokenizer_of_random_weights(tmp_path: Path) -> None:
     (tmp_path / "tokenizer.json").write_text("{}")
     with pytest.raises(ValueError, match="not a tokenizer"):
         tokenizer.load(tmp_path)
+
+
+def test_threads_follow_the_argument_then_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "set_num_threads", lambda count: None)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert choose("cpu", threads=2).threads == 2
+    assert choose("cpu").threads == 3
+    for unset in ("", "0", "many"):
+        monkeypatch.setenv("OMP_NUM_THREADS", unset)
+        assert choose("cpu").threads == default_threads() >= 1
