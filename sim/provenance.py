@@ -35,24 +35,24 @@ def provenance(trace: Trace, resolved: Resolved) -> tuple[str, ...]:
 
 def step_notes(trace: Trace, resolved: Resolved) -> list[str]:
     """The class of a run's step times, their expected error, and what of the run goes beyond; of
-    servers of several kinds for each of them, by its role and GPU."""
+    servers of several kinds for each of them. Pools whose servers are alike are one kind."""
     kinds: dict[str, list[int]] = {}
     for k, replica in enumerate(resolved.replicas):
         kinds.setdefault(kind_of(replica), []).append(k)
     notes = []
     for name, servers in kinds.items():
-        who = f"{name}: " if len(kinds) > 1 else ""
+        roles = {resolved.replicas[k].replica.role for k in servers} - {"both"}
+        pool = f"{roles.pop()} " if len(roles) == 1 else ""
+        who = f"{pool}servers {name}: " if len(kinds) > 1 else ""
         notes += [who + note for note in notes_of_kind(trace, resolved, servers)]
     return notes
 
 
 def kind_of(replica: ResolvedReplica) -> str:
-    """What a reader calls servers that are alike."""
-    role = {"both": "servers"}.get(replica.replica.role, f"{replica.replica.role} servers")
+    """What a reader calls the step times of servers that are alike."""
     if replica.profile is not None:
-        return f"{role} as measured in {replica.profile.name}"
-    on = f" on {replica.gpu.title}" if replica.gpu else ""
-    return f"{role}{on}, {replica.precision}"
+        return f"as measured in {replica.profile.name}"
+    return f"on {replica.gpu.title}, {replica.precision}" if replica.gpu else replica.precision
 
 
 def notes_of_kind(trace: Trace, resolved: Resolved, servers: list[int]) -> list[str]:

@@ -62,3 +62,12 @@ def test_servers_of_several_kinds_are_named_each() -> None:
     errors = [replica.expected_error for replica in result.resolved.replicas]
     assert len(set(errors)) == 2
     assert result.summary["expected_error"] == max(errors)
+
+
+def test_pools_of_alike_servers_share_a_sentence() -> None:
+    example = load_scenario(EXAMPLES / "disaggregated_splitwise.json")
+    alike = [one.model_copy(update={"gpu": "h100_sxm"}) for one in example.replicas]
+    result = simulate(example.model_copy(update={"replicas": alike}))
+    about = [note for note in result.notes if "step times:" in note]
+    assert len(about) == 1
+    assert about[0].startswith("step times: calibrated for this GPU")
