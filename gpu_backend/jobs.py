@@ -3,7 +3,8 @@
 A job runs in the queue's own thread. Whoever asked for it holds a `Job`: its place in the line,
 what it last reported, its result or in words what went wrong, and a way to cancel it. Nothing that
 a job raises leaves the thread, so a run that fails leaves the process and the line as they were. A
-job that waits and that nobody has asked about for a while is dropped: its reader has gone.
+job whose reader has gone is given up, and so is one that waits and that nobody has asked about for
+a while.
 """
 
 import threading
@@ -33,11 +34,16 @@ class QueueFull(RuntimeError):
     """Too many wait already."""
 
 
-class Job:
-    """A run that was asked for. `work` gets the job: it asks `cancelled()` and sets `progress`."""
+def stays() -> bool:
+    return False
 
-    def __init__(self, work: Callable[["Job"], Any]) -> None:
-        self.work = work
+
+class Job:
+    """A run that was asked for. `work` gets the job: it asks `cancelled()` and sets `progress`.
+    `gone`: whether the reader who asked for it has left."""
+
+    def __init__(self, work: Callable[["Job"], Any], gone: Callable[[], bool] = stays) -> None:
+        self.work, self.gone = work, gone
         self.status = WAITING
         self.progress: Any = None
         self.result: Any = None
@@ -46,7 +52,7 @@ class Job:
         self._cancel, self._ended = threading.Event(), threading.Event()
 
     def cancelled(self) -> bool:
-        return self._cancel.is_set()
+        return self._cancel.is_set() or self.gone()
 
     def cancel(self) -> None:
         """A waiting job never begins, a running one ends before its next layer."""
@@ -97,10 +103,11 @@ class RunQueue:
         self.waiting: list[Job] = []
         self.running: Job | None = None
 
-    def submit(self, work: Callable[[Job], Any]) -> Job:
+    def submit(self, work: Callable[[Job], Any], gone: Callable[[], bool] = stays) -> Job:
         """Ask for a run. QueueFull when MOST_WAITING wait already."""
-        job = Job(work)
+        job = Job(work, gone)
         with self.lock:
+            self.let_go()
             if len(self.waiting) >= MOST_WAITING:
                 raise QueueFull(f"{MOST_WAITING} runs wait for this device already; try later")
             self.waiting.append(job)
@@ -112,9 +119,16 @@ class RunQueue:
     def place(self, job: Job) -> int:
         """How many run or wait before a job does; 0 once it runs or has ended."""
         with self.lock:
+            self.let_go()
             if job not in self.waiting:
                 return 0
             return self.waiting.index(job) + (self.running is not None)
+
+    def let_go(self) -> None:
+        """Drop who waits without a reader; called with the lock."""
+        for job in [job for job in self.waiting if job.cancelled()]:
+            self.waiting.remove(job)
+            job.drop()
 
     def work_off(self) -> None:
         """Run jobs until nobody waits."""

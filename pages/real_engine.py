@@ -22,6 +22,7 @@ st.html(
 )
 if not offers.torch_is_here():
     limits.without_torch()
+    calibration.bring()
     address.write()
     st.stop()
 
@@ -66,8 +67,9 @@ done = session.done()
 if done is not None:
     board.show(done, DARK)
     calibration.panel(done)
-elif session.ticket() is None:
+elif session.ticket() is None and not problem:
     st.info("Nothing has run yet. With the smallest model a run takes seconds on any processor.")
+calibration.bring()
 limits.what_it_shows(done)
 server.panel()
 form.REAL_ENGINE.keep()

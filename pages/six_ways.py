@@ -26,12 +26,18 @@ preset = preset or ways.PRESETS[0].id
 if preset == yours.YOURS.id:
     yours.choose()
 with hardware:
-    model = models.choose(st, form.MODEL_FIELD.widget(), form.MODEL)
     gpu_key = form.GPU_FIELD.widget()
+    model, tp = form.MODEL_FIELD.value, 1
+    profile = machines.profile(st.session_state[gpu_key])
+    if profile is not None:
+        st.caption(f"Model: {profile.model}, which the profile was measured with.")
+    else:
+        model = models.choose(st, form.MODEL_FIELD.widget(), form.MODEL)
     gpu = st.selectbox(
         "GPU", machines.names(st.session_state[gpu_key]), format_func=machines.title, key=gpu_key
     )  # fmt: skip
-    tp = st.selectbox("GPUs (TP)", form.PARALLEL, key=form.TP.widget())
+    if profile is None:
+        tp = st.selectbox("GPUs (TP)", form.PARALLEL, key=form.TP.widget())
 titles = {way.engine: way.title for way in ways.WAYS}
 engines = st.pills(
     "Ways shown",

@@ -77,7 +77,9 @@ def check_alike(replicas: Sequence[ResolvedReplica]) -> None:
         spec, role = replica.replica, replica.replica.role
         where = f"server {k} ({role})"
         if replica.model is None or first.model is None:
-            complain("replicas", f"{where} names no model: the size of the KV to move is unknown")
+            complain(
+                "replicas", f"{where} {no_model(replica)}: the size of the KV to move is unknown"
+            )
         elif replica.model != first.model:
             names = f"{first.model.name} is of no use to {replica.model.name}"
             complain("replicas", f"{where}: KV of {names}")
@@ -97,6 +99,16 @@ def check_alike(replicas: Sequence[ResolvedReplica]) -> None:
             )
         if role == "prefill" and replica.row.hold_finished:
             complain("replicas", f"{where}: a static batch hands nothing over before it is done")
+
+
+def no_model(replica: ResolvedReplica) -> str:
+    """Why the model of a server is not known."""
+    if replica.profile is None:
+        return "names no model"
+    return (
+        f"was measured with {replica.profile.model}, which the catalogue of models does not have "
+        f"(profile {replica.profile.name!r})"
+    )
 
 
 def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Fleet:

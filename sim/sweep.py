@@ -112,10 +112,13 @@ def run_settings(
             future = executor.submit(run_setting, setting, files, deadline_s, stop)
             pending[future] = setting
             future.add_done_callback(done.put)
-        while pending and not cancelled():
+        while pending:
+            over = cancelled()
             try:
-                future = done.get(timeout=POLL_S)
+                future = done.get(block=not over, timeout=POLL_S)
             except queue.Empty:
+                if over:
+                    break
                 continue
             setting = pending.pop(future)
             row = outcome(future, setting)

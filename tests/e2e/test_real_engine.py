@@ -44,8 +44,12 @@ def test_the_default_runs_to_its_comparison(visit):
     assert page.get_by_role("region", name="Figures of vLLM V1, budget 64").count() == 1
     assert page.get_by_role("region", name="Figures of vLLM V1, budget 2,048").count() == 1
     page.get_by_text("Step times, simulated with a first guess").wait_for()
-    page.get_by_role("button", name="Calibrate on this run").click()
-    page.get_by_text("Fitted on").or_(page.get_by_text("Not calibrated:")).wait_for()
+    calibrate = page.get_by_role("button", name="Calibrate on this run")
+    if calibrate.is_enabled():
+        calibrate.click()
+        page.get_by_text("Fitted on").or_(page.get_by_text("Not calibrated:")).wait_for()
+    else:
+        page.get_by_text("Not on this run: the machine was not quiet").wait_for()
     assert opened.serious_faults() == []
     side = page.get_by_test_id("stSidebar")
     side.get_by_role("link", name="KV memory").click()

@@ -51,6 +51,21 @@ def test_cancel_while_waiting_and_while_running() -> None:
     assert [job.status for job in (one, two, three)] == ["cancelled", "cancelled", "finished"]
 
 
+def test_who_has_gone_is_not_waited_for() -> None:
+    queue, first, left = RunQueue(), Gate(), threading.Event()
+    one = queue.submit(first, left.is_set)
+    two, three = queue.submit(Gate(), left.is_set), queue.submit(lambda job: 3)
+    assert first.begun.wait(LONG)
+    assert [queue.place(job) for job in (two, three)] == [1, 2]
+    left.set()
+    assert one.cancelled()
+    assert queue.place(three) == 1  # the run that goes on ends before its next layer
+    assert two.look() == "cancelled"
+    first.go.set()
+    assert three.wait(LONG)
+    assert [job.status for job in (one, two, three)] == ["cancelled", "cancelled", "finished"]
+
+
 @pytest.mark.parametrize(
     ("error", "words"),
     [

@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 from sim import catalog, profiles
 from sim.profiles import Coefficients, Profile
 from sim.run import simulate
+from sim.scenario import ScenarioError
 from ui import comparison, link, machines, words
 from ui.choice import Choice, Run, start_of
 from ui.link import LinkError
@@ -152,3 +153,27 @@ def test_all_ways_run_on_it():
     assert str(Server("Llama-3.1-8B", LAPTOP, 2)) == (
         "SmolLM2-135M, fp32, measured on this machine: laptop"
     )
+
+
+def test_six_ways_names_the_profiles_model_and_offers_no_other():
+    page = Path(__file__).parents[2] / "pages" / "six_ways.py"
+    at = AppTest.from_file(str(page), default_timeout=120).run()
+    at.selectbox(key="six_gpu").set_value(LAPTOP).run()
+    assert not at.exception
+    said = [caption.value for caption in at.caption]
+    assert "Model: SmolLM2-135M, which the profile was measured with." in said
+    assert not {"Model", "GPUs (TP)"} & {box.label for box in at.selectbox}
+    at.selectbox(key="six_gpu").set_value("h100_sxm").run()
+    assert {"Model", "GPUs (TP)"} <= {box.label for box in at.selectbox}
+
+
+def test_pools_need_a_model_that_the_catalogue_knows(laptop: Profile):
+    from ui.six_ways import ways
+    from ui.six_ways.scenarios import scenario_of, starting
+
+    profiles.save(laptop.model_copy(update={"name": "toy", "model": "Llama-15M"}))
+    way = ways.way_of("disaggregated")
+    preset = ways.PRESETS[0].id
+    found = scenario_of(preset, way, starting(way), "Llama-3.1-8B", "measured:toy", 1, 2)
+    with pytest.raises(ScenarioError, match=r"with Llama-15M, which the catalogue .*'toy'"):
+        simulate(found)

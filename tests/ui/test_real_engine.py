@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -324,8 +325,9 @@ def test_a_noisy_run_is_said_and_not_calibrated(page: AppTest, done: Done):
     page.session_state["real_done"] = as_if(done, "a neighbour was busy")
     page.run()
     assert "The machine was not quiet" in page.warning[0].value
-    press(page, "Calibrate on this run")
-    assert "Not calibrated: the machine was not quiet: a neighbour was busy" in said(page)
+    button = next(one for one in page.button if one.label == "Calibrate on this run")
+    assert button.disabled
+    assert "the machine was not quiet, a neighbour was busy. Run it again" in said(page)
 
 
 def test_a_run_that_fails_leaves_the_page_alive(page: AppTest, monkeypatch: pytest.MonkeyPatch):
@@ -395,6 +397,32 @@ def test_an_impossible_knob_has_words_and_no_button(page: AppTest):
     page.number_input(key="real_vllm_v1_max_num_batched_tokens").set_value(4).run()
     assert "This cannot run" in said(page)
     assert "Run it" not in [button.label for button in page.button]
+
+
+def test_a_reader_who_reloads_has_gone(monkeypatch: pytest.MonkeyPatch):
+    here, clock = {"tab"}, iter([0.0, 100.0, 101.0, 104.0, 107.0])
+    server = SimpleNamespace(is_active_session=here.__contains__)
+    monkeypatch.setattr(
+        work, "runtime", SimpleNamespace(exists=lambda: True, get_instance=lambda: server)
+    )
+    monkeypatch.setattr(work, "get_script_run_ctx", lambda **_: SimpleNamespace(session_id="tab"))
+    monkeypatch.setattr(work, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    reader = work.Reader()
+    assert not reader.gone()  # at 100 s
+    here.clear()
+    assert not reader.gone()  # a connection may come back
+    assert not reader.gone()
+    assert reader.gone()  # 7 s later
+
+
+def test_a_profile_can_be_imported_before_any_run(page: AppTest):
+    assert "Import a profile" in [expander.label for expander in page.expander]
+    state = {"real_brought": (True, "it is here")}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(calibration.st, "session_state", state)
+        calibration.forget()
+        calibration.forget()
+    assert state == {}
 
 
 def test_import_takes_a_profile_and_refuses_what_is_none(page: AppTest, done: Done):

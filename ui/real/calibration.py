@@ -30,8 +30,8 @@ def calibrate(done: Done) -> Calibrated:
     runs = [one.run for one in done.ran]
     steps = np.concatenate([run.trace.steps for run in runs]).view(np.recarray)
     lengths = [run.trace.requests.prompt_len + run.trace.requests.num_outputs for run in runs]
-    why = next((run.served.contaminated_why for run in runs if run.served.contaminated), None)
-    found = fit(steps, max_context=int(max(map(np.max, lengths))), contaminated=why)
+    longest = int(max(map(np.max, lengths)))
+    found = fit(steps, max_context=longest, contaminated=not_quiet(done))
     run = runs[0]
     device = run.device
     profile = found.profile(
@@ -65,14 +65,26 @@ def panel(done: Done) -> None:
         "it reports is that of the other 30%."
     )
     found = done.calibrated
-    if found is None:
+    why = not_quiet(done)
+    if found is None and why is not None:
+        st.button("Calibrate on this run", type="primary", disabled=True)
+        st.markdown(
+            f"Not on this run: the machine was not quiet, {why}. Run it again when other programs "
+            "leave the processor alone; then its steps can be trusted."
+        )
+    elif found is None:
         st.button("Calibrate on this run", type="primary", on_click=take, args=(done,))
         if done.refused is not None:
             st.error(f"Not calibrated: {done.refused}.")
     else:
         told(found)
         keep(found.profile)
-    bring()
+
+
+def not_quiet(done: Done) -> str | None:
+    """Why the times of the shown runs are not to be trusted, None for a quiet machine."""
+    runs = [one.run.served for one in done.ran]
+    return next((run.contaminated_why for run in runs if run.contaminated), None)
 
 
 def take(done: Done) -> None:
@@ -139,10 +151,17 @@ def check_room() -> None:
 def bring() -> None:
     """A profile that was exported elsewhere."""
     with st.expander("Import a profile"):
-        file = st.file_uploader("A profile that was exported (JSON)", type="json", key="real_file")
+        file = st.file_uploader(
+            "A profile that was exported (JSON)", type="json", key="real_file", on_change=forget
+        )
         if file is not None:
             st.button("Import it", on_click=bring_in, args=(file.getvalue(),))
         say("real_brought")
+
+
+def forget() -> None:
+    """Another file was chosen: what the last one came to is no longer news."""
+    st.session_state.pop("real_brought", None)
 
 
 def bring_in(content: bytes) -> None:

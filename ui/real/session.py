@@ -71,7 +71,8 @@ def end(found: Ticket) -> None:
         st.session_state[PROBLEM] = f"The run ended in an error: {ran[-1].run.served.error}."
     elif job.status == "cancelled":
         steps = sum(len(one.run.trace.steps) for one in ran)
-        st.session_state[PROBLEM] = f"Cancelled after {steps} steps. Nothing is kept of it."
+        after = "1 step" if steps == 1 else f"{steps} steps"
+        st.session_state[PROBLEM] = f"Cancelled after {after}. Nothing is kept of it."
     elif ran and ran[-1].run.trace.status != "finished":
         st.session_state[PROBLEM] = f"The run did not finish: {ran[-1].run.trace.reason}."
     if good and job.status == "finished":

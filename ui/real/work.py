@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from sim.run import workload_of
 from sim.workload import Workload
@@ -16,6 +18,7 @@ from ui.real.plan import Plan
 from ui.units import count
 
 LEFT_S = 120.0  # a run that nobody has looked at for so long is given up
+GRACE_S = 5.0  # a browser that lost its connection comes back within it, or has gone
 
 
 @dataclass
@@ -94,8 +97,29 @@ def begin(plan: Plan, uploads: Mapping[str, bytes]) -> Ticket:
 
     device = choose()
     queue = queue_for(device)
-    job = queue.submit(lambda job: carry_out(plan, uploads, device, job))
+    job = queue.submit(lambda job: carry_out(plan, uploads, device, job), Reader().gone)
     return Ticket(plan, job, queue)
+
+
+class Reader:
+    """The browser tab that asks: whether it is still there. A reload or a closed tab ends it."""
+
+    def __init__(self) -> None:
+        context = get_script_run_ctx(suppress_warning=True)
+        self.session = context.session_id if context else None
+        self.seen_s = time.monotonic()
+
+    def gone(self) -> bool:
+        """True once it has been away for GRACE_S; a run without a browser has no reader to lose."""
+        now = time.monotonic()
+        if self.is_here():
+            self.seen_s = now
+        return now - self.seen_s > GRACE_S
+
+    def is_here(self) -> bool:
+        if self.session is None or not runtime.exists():
+            return True
+        return runtime.get_instance().is_active_session(self.session)
 
 
 def carry_out(plan: Plan, uploads: Mapping[str, bytes], device: Any, job: Any) -> list[Ran]:
