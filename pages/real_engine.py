@@ -61,7 +61,7 @@ with st.container(border=True):
         board.run_button()
 
 board.watch()
-if problem := session.problem():
+if problem := board.problem():
     st.error(problem)
 done = session.done()
 if done is not None:

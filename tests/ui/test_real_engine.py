@@ -349,6 +349,8 @@ def test_a_full_queue_is_said(page: AppTest, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(jobs, "MOST_WAITING", 0)
     press(page, "Run it")
     assert "The run did not start: 0 runs wait" in said(page)
+    page.selectbox(key="real_beside").set_value(plan.NOTHING).run()
+    assert "The run did not start" not in said(page)
 
 
 def test_smollm2_is_fetched_with_one_click(page: AppTest, monkeypatch: pytest.MonkeyPatch):

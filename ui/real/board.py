@@ -14,6 +14,7 @@ from ui.six_ways.ways import way_of
 from ui.units import count, seconds
 
 POLL_S = 0.5
+ASKED = "real_asked"  # the choices of the last run that was asked for
 RANDOM_TEXT = "Random weights: the times are real, the text means nothing."
 STAGES = {"load": "Loading the model", "warm up": "Warming up", "run": "Running"}
 
@@ -50,6 +51,7 @@ def run_button() -> None:
 
 def go(wanted: tuple[Part, ...]) -> None:
     """Ask for the run."""
+    st.session_state[ASKED] = form.REAL_ENGINE.query()
     temperature = float(form.TEMPERATURE.value or 0.0)
     try:
         model = offers.loadable(form.MODEL.value)
@@ -57,6 +59,12 @@ def go(wanted: tuple[Part, ...]) -> None:
         session.start(work.begin(plan, state.uploads()))
     except (ValueError, RuntimeError, ImportError, OSError) as error:
         st.session_state[session.PROBLEM] = f"The run did not start: {error}."
+
+
+def problem() -> str | None:
+    """Why the last run gave nothing to look at, as long as the choices are those it had."""
+    same = st.session_state.get(ASKED) == form.REAL_ENGINE.query()
+    return session.problem() if same else None
 
 
 # --- while it runs --------------------------------------------------------------------------------
