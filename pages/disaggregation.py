@@ -40,10 +40,11 @@ with st.spinner("Running both"):
     shown = board.shown(setup)
 split, mixed = shown.apart, shown.together
 if isinstance(split, str):
-    st.error(f"Disaggregated serving is refused. {split}.")
+    st.error(told.refused(split, mixed))
 else:
     st.markdown(told.headline(split, mixed, setup))
-lanes(shown.packet, key="pd_lanes")
+if not isinstance(split, str) or mixed != split:  # else there is nothing to draw
+    lanes(shown.packet, key="pd_lanes")
 if not isinstance(split, str) and split.trace.status != "finished":
     st.warning(f"Apart did not finish: {split.trace.reason}.")
 if setup.requests > board.MOST_DRAWN:
@@ -65,7 +66,7 @@ if not isinstance(split, str) and not isinstance(mixed, str):
     )
 
 st.subheader("How much KV travels", anchor=False)
-sections.kv_formula(setup)
+sections.kv_formula(setup, split)
 
 st.subheader("Where splitting pays", anchor=False)
 map_section.show(setup, DARK)

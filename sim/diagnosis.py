@@ -212,8 +212,9 @@ def over_admission(trace: Trace) -> Finding | None:
         return None
     hit = int((trace.requests.num_preemptions > 0).sum())
     words = (
-        f"decode servers preempted {hit:,} requests {preemptions:,} times and computed {again:,} "
-        f"tokens again, {again / prompts:.0%} of all prompt tokens; a lower max_num_seqs "
+        f"decode servers preempted {counted(hit, 'request')} {counted(preemptions, 'time')} and "
+        f"computed {counted(again, 'token')} again, {again / prompts:.0%} of all prompt tokens; a "
+        "lower max_num_seqs "
         "there, or fewer requests at once, avoids it"
     )
     numbers: dict[str, Any] = {
@@ -258,12 +259,13 @@ def not_used(trace: Trace) -> Finding | None:
     if not unused.any():
         return None
     tokens = int(trace.requests.prompt_len[unused].sum(dtype=np.int64))
-    share = float(unused.mean())
+    number, share = int(unused.sum()), float(unused.mean())
     words = (
-        f"{int(unused.sum()):,} requests ({share:.0%}) were prefilled twice, {tokens:,} prompt "
-        "tokens: the decode server never asked for their KV (are kv_transfer_params handed on?)"
+        f"{counted(number, 'request')} ({share:.0%}) {'was' if number == 1 else 'were'} prefilled "
+        f"twice, {counted(tokens, 'prompt token')}: the decode server never asked for the KV (are "
+        "kv_transfer_params handed on?)"
     )
-    numbers = {"requests": float(unused.sum()), "share": share, "tokens": float(tokens)}
+    numbers = {"requests": float(number), "share": share, "tokens": float(tokens)}
     return Finding("KV not used", words, numbers)
 
 
@@ -273,5 +275,13 @@ def loads_fail(trace: Trace) -> Finding | None:
     failed, again = int((outcome == LOAD_FAILED).sum()), int((outcome == LOAD_RECOMPUTED).sum())
     if failed + again == 0:
         return None
-    words = f"{failed + again:,} loads failed: {failed:,} requests ended, {again:,} recomputed"
+    words = (
+        f"{counted(failed + again, 'load')} failed: {counted(failed, 'request')} ended, "
+        f"{again:,} recomputed"
+    )
     return Finding("KV loads fail", words, {"failed": float(failed), "recomputed": float(again)})
+
+
+def counted(n: int, what: str) -> str:
+    """A number with its noun: 1 request, 2 requests."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"

@@ -137,4 +137,4 @@ def test_the_command_shows_the_names(tmp_path: Any, capfd: pytest.CaptureFixture
     out, err = capfd.readouterr()
     assert re.search(r"^kv_transfer_s +-$", out, re.MULTILINE)
     assert "diagnosis               KV not used" in out
-    assert "note: KV not used: 1 requests (100%) were prefilled twice" in err
+    assert "note: KV not used: 1 request (100%) was prefilled twice" in err

@@ -90,16 +90,16 @@ def test_choices_come_back_with_the_reader_and_stand_in_the_address(visit):
     expect(page).to_have_url(address)
 
 
-def test_one_gpu_is_refused_and_the_lane_says_why(visit):
-    opened = pools(visit, "/disaggregation?v=1&pd.decode=0")
-    opened.page.get_by_text("on one GPU there is nothing to split").first.wait_for()
-    assert "nothing to split" in opened.page.locator(".way .refused").inner_text()
+def test_pools_are_refused_and_the_lane_says_why(visit):
+    opened = pools(visit, "/disaggregation?v=1&pd.store_gb=9999")
+    opened.page.get_by_text("Disaggregated serving is refused").first.wait_for()
+    assert "4,000,000 blocks" in opened.page.locator(".way .refused").inner_text()
     assert opened.page.locator(".way").count() == 2
     assert opened.serious_faults() == []
 
 
 def test_the_map_is_computed_cancelled_and_finished(visit):
-    opened = pools(visit, "/disaggregation?v=1&pd.prompt=1024&pd.output=8")
+    opened = pools(visit, "/disaggregation?v=1&pd.prompt=1024&pd.output=8&pd.requests=96")
     page = opened.page
     page.get_by_role("button", name="Compute the map").click()
     page.get_by_role("button", name="Cancel").click(timeout=30_000)
@@ -129,6 +129,19 @@ def test_the_row_of_six_ways_gives_every_way_as_many_gpus(visit):
     page.get_by_text("on 2 servers of NVIDIA H100").wait_for()
     page.locator(".six").get_by_text("KV transfer").wait_for()
     assert page.locator(".way").count() == 2
+
+
+def test_no_label_is_cut_off_in_the_popover_of_the_load(visit):
+    opened = pools(visit)
+    opened.page.get_by_role("button", name="Load and limits", exact=True).click()
+    labels = opened.page.get_by_test_id("stPopoverBody").get_by_test_id("stWidgetLabel")
+    labels.get_by_text("Reject early who would miss a limit").wait_for()
+    wide = labels.evaluate_all(
+        """found => found.flatMap(label => [label, ...label.querySelectorAll('*')])
+            .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1)
+            .map(e => e.innerText)"""
+    )
+    assert wide == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

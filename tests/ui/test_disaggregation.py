@@ -9,11 +9,23 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from sim.complaints import ScenarioError
 from sim.run import Result, simulate
 from sim.scenario import load_scenario, resolve
 from sim.world import DECODE, PREFILL
 from ui import presets
-from ui.disaggregation import board, crossover, flow, form, kv, ratio, setups, take_home, told
+from ui.disaggregation import (
+    board,
+    crossover,
+    flow,
+    form,
+    kv,
+    map_section,
+    ratio,
+    setups,
+    take_home,
+    told,
+)
 from ui.disaggregation.crossover import Cell, Job, Map
 from ui.disaggregation.setups import BY_ID, PLAIN, PRESETS, Setup, apart, together
 from ui.figures.crossover import crossover_figure
@@ -141,6 +153,11 @@ def test_the_headline_names_what_is_wrong(preset: str, words: str):
     assert words not in told.headline(run(PLAIN), simulate(together(PLAIN)), PLAIN)
 
 
+def test_a_refusal_says_whether_both_are_refused():
+    assert told.refused("So", "So") == "Apart and co-located are both refused. So."
+    assert told.refused("So", "Else") == "Disaggregated serving is refused. So."
+
+
 def test_a_run_without_a_token_says_why():
     setup = replace(PLAIN, failures=1.0)
     assert "fail with their transfers" in told.headline(run(setup), "", setup)
@@ -213,14 +230,87 @@ def test_the_flow_of_other_fates(change: dict[str, object], words: str):
 def test_a_request_that_is_turned_away_ends_at_the_proxy():
     result = run(BY_ID["pd_mooncake"].setup)
     r = int(np.flatnonzero(result.trace.requests.rejection)[0])
-    assert flow.steps(result, r)[0].what == "Turns the request away: slo out of reach."
+    assert flow.steps(result, r)[0].what == "Turns the request away: SLO out of reach."
+
+
+def test_the_flow_is_in_order_when_kv_streams():
+    result = run(BY_ID["pd_mooncake"].setup)
+    steps = flow.steps(result, 1)
+    times = [step.at_s for step in steps]
+    assert times == sorted(times)
+    reads = next(k for k, step in enumerate(steps) if "reads" in step.what)
+    assert "Has computed it" in steps[reads + 1].what
+    assert any("after the reading began" in step.what for step in steps)
+
+
+@pytest.mark.parametrize("unused", [0.0, 1.0])
+def test_the_flow_says_what_the_first_decode_step_computes(unused: float):
+    """With the first token from prefill that token is left to compute, not one of the prompt."""
+    result = run(replace(BY_ID["pd_distserve"].setup, unused=unused))
+    said = next(step.what for step in flow.steps(result, 0) if "first time" in step.what)
+    trace = result.trace
+    decode = np.isin(trace.steps.replica, board.servers_of(result, DECODE))
+    items = [
+        item
+        for step in trace.steps[decode]
+        for item in trace.items[step.first_item : step.first_item + step.num_items]
+        if item.request == 0
+    ]
+    assert items[0].num_computed == (0 if unused else 2048)
+    assert ("2,048 prompt tokens and the first token are computed here" in said) == bool(unused)
+    assert ("all 2,048 prompt tokens count as computed" in said) == (not unused)
+
+
+def test_counts_and_reasons_in_words(plain: Result):
+    assert (told.plural(1, "request"), told.plural(1200, "token")) == ("1 request", "1,200 tokens")
+    setup = replace(PLAIN, failures=1.0, requests=1)
+    said = told.headline(run(setup), "", setup)
+    assert "1 of 1 fails with its transfer" in said
+    assert "1 load failed: 1 request ended" in " ".join(f.text for f in run(setup).findings)
+    mooncake = BY_ID["pd_mooncake"].setup
+    assert "(SLO out of reach)" in told.headline(run(mooncake), "", mooncake)
+    assert "alone" in kv.formula(kv.of(PLAIN))
+    assert "alone" not in kv.formula(kv.of(PLAIN), travels=False)
+
+
+# --- how long a request may be --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("prompt", "output"), [(110_000, 96), (131_068, 4)])
+def test_room_for_longer_requests_ends_at_the_models_own_limit(prompt: int, output: int):
+    setup = replace(PLAIN, prompt=prompt, output=output, requests=1)
+    for make in (apart, together):
+        result = simulate(make(setup))
+        assert {r.knobs.max_model_len for r in result.resolved.replicas} == {131_072}
+        assert result.trace.requests.num_outputs.tolist() == [output]
+
+
+def test_too_long_a_request_is_refused_once_in_words_of_the_page():
+    for make in (apart, together):
+        with pytest.raises(ScenarioError, match="prompt plus output may be at most 131,072") as why:
+            make(replace(PLAIN, prompt=131_000))
+        assert len(why.value.problems) == 1
+        assert "max_model_len" not in why.value.problems[0]
+
+
+# --- ratios ---------------------------------------------------------------------------------------
+
+
+def test_the_sentence_on_ratios_says_where_its_rate_comes_from():
+    load = ratio.splits(PLAIN)
+    said = ratio.sentence(load, (2048, 14.391))
+    assert said.startswith("6 requests/s on 2 servers, as above, are 12 on 4. At 12 requests/s ")
+    assert f"At {load.factor} times that, {12 * load.factor} requests/s, the best" in said
+    assert f"{load.goodput:.2f} requests/s with budget 512; with their best, 2,048, 14.39." in said
+    odd = ratio.at(ratio.at_load(replace(PLAIN, prefill=2, rate=32.0, requests=3), 1))
+    assert odd == "32 requests/s on 3 servers, as above, are 42.7 on 4. At 42.7 requests/s"
 
 
 def test_ratios_differ_and_the_sentence_names_the_best():
     load = ratio.at_load(replace(PLAIN, rate=12.0), 1)
     assert [split.name for split in load.splits] == ["1:3", "2:2", "3:1"]
     best = max(load.splits, key=lambda split: split.goodput)
-    assert f":green[**{best.name}**]" in ratio.sentence(load)
+    assert f":green[**{best.name}**]" in ratio.sentence(load, (512, 1.0))
     starved = next(split for split in load.splits if split.prefill == 1)
     assert starved.queue_s > best.queue_s
 
@@ -239,12 +329,11 @@ def test_provenance_does_not_count_prefill_as_queueing(plain: Result):
 
 
 def test_a_job_computes_both_grids_or_stops(monkeypatch):
-    monkeypatch.setattr(crossover, "REQUESTS", 6)
     monkeypatch.setitem(crossover.PROMPTS, "fine", (0.5, 1.0))
     monkeypatch.setitem(crossover.FACTORS, "fine", (1.0, 2.0))
     monkeypatch.setitem(crossover.PROMPTS, "coarse", (1.0,))
     monkeypatch.setitem(crossover.FACTORS, "coarse", (1.0,))
-    job = Job("prompt", PLAIN)
+    job = Job("prompt", replace(PLAIN, requests=6))
     job.run()
     assert job.found is not None
     assert job.found.grid == "fine"
@@ -256,6 +345,30 @@ def test_a_job_computes_both_grids_or_stops(monkeypatch):
     stopped.stop.set()
     stopped.run()
     assert stopped.found is None
+
+
+def test_the_map_has_the_numbers_of_the_comparison_above(monkeypatch):
+    for grid in ("coarse", "fine"):
+        monkeypatch.setitem(crossover.PROMPTS, grid, (1.0,))
+        monkeypatch.setitem(crossover.FACTORS, grid, (1.0,))
+    setup = replace(BY_ID["pd_mooncake"].setup, budget=768)
+    job = Job("prompt", setup)
+    job.run()
+    assert job.found is not None
+    cell = job.found.cells[0][0]
+    assert cell.apart == run(setup).summary["goodput_rps"]
+    assert (cell.budget, cell.together) == board.best_budget("map", setup)
+    assert 768 in setup.budgets
+    assert map_section.sample(setup).startswith("32 requests at each point, as in the comparison")
+    assert map_section.sample(replace(setup, requests=1)).startswith("1 request at")
+
+
+def test_the_map_leaves_out_prompts_that_are_too_long():
+    rows = crossover.rows_of("prompt", "fine", replace(PLAIN, prompt=110_000))
+    assert rows[-1][0] == "110,000"
+    job = Job("ratio", replace(PLAIN, prompt=131_000))
+    job.run()
+    assert "prompt plus output may be at most 131,072 tokens" in job.problem
 
 
 def test_a_refused_job_says_why():
@@ -277,9 +390,9 @@ def test_cells_and_the_sentence():
 
 
 def test_the_best_budget_of_a_cell():
-    cell = crossover.cell([1.0, 0.5, 2.0, None, 1.0])
+    cell = crossover.cell([1.0, 0.5, 2.0, None, 1.0], setups.BUDGETS)
     assert (cell.apart, cell.together, cell.budget) == (1.0, 2.0, setups.BUDGETS[1])
-    assert crossover.cell([None, None, None, None, None]).together is None
+    assert crossover.cell([None, None, None, None, None], setups.BUDGETS).together is None
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -336,16 +449,46 @@ def test_the_page_runs_with_every_preset(page: AppTest):
     assert len(said) == len(PRESETS)
 
 
-def test_one_gpu_is_refused_with_the_reason(page: AppTest):
-    page.number_input(key="pd_decode").set_value(0).run()
+def test_too_long_a_request_is_refused_with_the_reason(page: AppTest):
+    assert page.number_input(key="pd_decode").min == 1
+    page.session_state["pd_prompt"] = 140_000
+    page.session_state["pd_map"] = "ratio"
+    page.run()
     assert not page.exception
-    assert "on one GPU there is nothing to split" in page.error[0].value
-    assert page.get("bidi_component")
+    assert page.error[0].value.startswith("Apart and co-located are both refused.")
+    assert len(page.error) == page.error[0].value.count("may be at most 131,072 tokens here") == 1
+    assert not page.get("bidi_component")
     page.button(key="pd_compute").click().run()
     page.session_state["pd_job"].thread.join(60)
     page.run()
     assert not page.exception
-    assert sum("nothing to split" in error.value for error in page.error) == 2
+    assert sum("prompt plus output" in error.value for error in page.error) == 2
+
+
+def test_the_pools_alone_are_refused_and_the_lanes_stand(page: AppTest):
+    page.session_state["pd_store_gb"] = 9999.0
+    page.run()
+    assert not page.exception
+    assert page.error[0].value.startswith("Disaggregated serving is refused.")
+    assert page.get("bidi_component")
+
+
+def test_nothing_is_said_of_the_link_where_no_kv_moves(page: AppTest):
+    formula = "KV of a prompt"
+    assert " alone " in next(line.value for line in page.markdown if formula in line.value)
+    page.session_state["pd_preset"] = "pd_miswired"
+    page.run()
+    said = next(line.value for line in page.markdown if formula in line.value)
+    assert said.endswith("none of it is moved here.")
+
+
+def test_fields_that_need_it_have_help(page: AppTest):
+    fields = [page.number_input(key=f"pd_{name}") for name in ("unused", "shared", "store_gb")]
+    fields += [page.toggle(key=f"pd_{name}") for name in ("recompute", "early_rejection")]
+    assert all(field.help for field in fields)
+    narrow = [toggle.key for column in page.columns for toggle in column.toggle]
+    assert "pd_recompute" not in narrow  # a column cuts its label off
+    assert "pd_early_rejection" not in narrow
 
 
 def test_an_address_brings_every_choice_back(page: AppTest):
@@ -359,9 +502,8 @@ def test_an_address_brings_every_choice_back(page: AppTest):
     found, problems = form.DISAGGREGATION.read(own)
     assert not problems
     assert found["pd_rate"] == 5.5
-    assert form.DISAGGREGATION.read({"pd.prefill": "0"})[1]["pd.prefill"].startswith(
-        "pd.prefill must"
-    )
+    for name in ("pd.prefill", "pd.decode"):
+        assert form.DISAGGREGATION.read({name: "0"})[1][name].startswith(f"{name} must")
 
 
 def test_every_choice_of_a_setup_can_be_read_from_an_address():

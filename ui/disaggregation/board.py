@@ -11,7 +11,7 @@ from sim.run import Result, simulate
 from sim.scenario import Scenario, ScenarioError
 from sim.world import DECODE, PREFILL, ROLES
 from ui.disaggregation import told
-from ui.disaggregation.setups import BUDGETS, Setup, apart, together
+from ui.disaggregation.setups import Setup, apart, together
 from ui.six_ways import packing, pools
 from ui.timeline.packet import write
 
@@ -54,16 +54,16 @@ def run(setup: Setup, make: Any) -> Result | str:
 
 @st.cache_data(max_entries=128, show_spinner=False)
 def best_budget(key: str, _setup: Setup) -> tuple[int, float]:
-    """The budget of BUDGETS with which the co-located servers serve most within the limits, and how
-    many requests/s. `key`: what the setup is kept under."""
-    runs = {b: run(replace(_setup, budget=b), together) for b in (*BUDGETS, _setup.budget)}
+    """The budget with which the co-located servers serve most within the limits, and how many
+    requests/s: 0 where they are refused with all. `key`: what the setup is kept under."""
+    runs = {b: run(replace(_setup, budget=b), together) for b in _setup.budgets}
     good = {
         budget: result.summary["goodput_rps"] or 0.0
         for budget, result in runs.items()
         if isinstance(result, Result)
     }
-    best = max(good, key=good.__getitem__)
-    return best, good[best]
+    best = max(good, key=good.__getitem__, default=_setup.budget)
+    return best, good.get(best, 0.0)
 
 
 def sure(result: Result) -> tuple[str, ...]:

@@ -7,13 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from sim.grid import axis_of
-from sim.scenario import Scenario
+from sim.scenario import Scenario, ScenarioError
 from sim.sweep import Row, run_sweep
 from ui.disaggregation.ratio import LEAST
-from ui.disaggregation.setups import BLOCK, BUDGETS, Setup, apart, together
+from ui.disaggregation.setups import BLOCK, Setup, apart, together
+from ui.disaggregation.told import plural
 
 RATE = "workload.classes[0].arrivals.rate_per_s"
-REQUESTS = 96  # of every run of the map
 DEADLINE_S = 5.0  # of the machine's time, for one of them
 WORKERS = 2
 FACTORS = {"coarse": (0.25, 0.5, 1.0, 2.0, 4.0),
@@ -24,8 +24,8 @@ PROMPTS = {"coarse": (0.125, 0.25, 0.5, 1.0, 2.0),
 
 @dataclass(frozen=True)
 class Cell:
-    """Goodput of both at one point, requests/s, None where it was refused; `budget`: with which of
-    BUDGETS the co-located servers reach theirs."""
+    """Goodput of both at one point, requests/s, None where it was refused; `budget`: with which the
+    co-located servers reach theirs, tokens a step."""
 
     apart: float | None
     together: float | None
@@ -63,15 +63,15 @@ class Map:
 
 
 def rows_of(kind: str, grid: str, setup: Setup) -> list[tuple[str, Setup]]:
-    """What stands on the left, and the setup of each row."""
-    base = replace(setup, requests=REQUESTS)
+    """What stands on the left, and the setup of each row. Prompts too long for the model are left
+    out, but the shortest, which then says so."""
     if kind == "prompt":
-        lengths = (BLOCK * max(1, round(f * setup.prompt / BLOCK)) for f in PROMPTS[grid])
-        found = dict.fromkeys(lengths)
-        return [(f"{n:,}", replace(base, prompt=n)) for n in found]
+        lengths = [BLOCK * max(1, round(f * setup.prompt / BLOCK)) for f in PROMPTS[grid]]
+        fit = [n for n in lengths if n + setup.output <= setup.most_tokens] or lengths[:1]
+        return [(f"{n:,}", replace(setup, prompt=n)) for n in dict.fromkeys(fit)]
     total = max(LEAST, setup.servers)
     return [
-        (f"{p}:{total - p}", replace(base, prefill=p, decode=total - p)) for p in range(1, total)
+        (f"{p}:{total - p}", replace(setup, prefill=p, decode=total - p)) for p in range(1, total)
     ]
 
 
@@ -108,7 +108,11 @@ class Job:
         with ThreadPoolExecutor(WORKERS) as threads:
             for grid in ("coarse", "fine"):
                 self.grid, self.done = grid, 0
-                found = self.compute(grid, threads)
+                try:
+                    found = self.compute(grid, threads)
+                except ScenarioError as error:
+                    self.problem = " ".join(error.problems)
+                    return
                 if found is None:
                     return
                 self.found = found
@@ -116,14 +120,15 @@ class Job:
     def compute(self, grid: str, threads: ThreadPoolExecutor) -> Map | None:
         """One grid; None where it was cancelled on the way."""
         rows, rates = rows_of(self.kind, grid, self.setup), rates_of(grid, self.setup)
-        self.total = (1 + len(BUDGETS)) * len(rows) * len(rates)
+        budgets = self.setup.budgets
+        self.total = (1 + len(budgets)) * len(rows) * len(rates)
         cells = []
         for _, setup in rows:
-            bases = [apart(setup), *(together(replace(setup, budget=b)) for b in BUDGETS)]
+            bases = [apart(setup), *(together(replace(setup, budget=b)) for b in budgets)]
             found = [self.goodputs(base, rates, threads) for base in bases]
             if any(len(values) < len(rates) for values in found):
                 return None
-            cells.append(tuple(cell(values) for values in zip(*found, strict=True)))
+            cells.append(tuple(cell(values, budgets) for values in zip(*found, strict=True)))
         if all(here.apart is None for row in cells for here in row):
             self.problem = self.refusal
             return None
@@ -148,12 +153,12 @@ class Job:
         return [goodput(row) for row in sweep.rows]
 
 
-def cell(values: Sequence[float | None]) -> Cell:
-    """A point from the goodput apart, and co-located with each budget."""
+def cell(values: Sequence[float | None], budgets: Sequence[int]) -> Cell:
+    """A point from the goodput apart, and co-located with each of these budgets."""
     together = [value or 0.0 for value in values[1:]]
     best = max(together)
     known = any(value is not None for value in values[1:])
-    return Cell(values[0], best if known else None, BUDGETS[together.index(best)])
+    return Cell(values[0], best if known else None, budgets[together.index(best)])
 
 
 def goodput(row: Row) -> float | None:
@@ -175,7 +180,10 @@ def sentence(found: Map) -> str:
         return "Nobody is served within the limits anywhere on this map."
     wins = [point for point in told if (point[0].gain or 0) > 0.01]
     losses = [point for point in told if (point[0].gain or 0) < -0.01]
-    counted = f"Of {len(told)} points apart is ahead in {len(wins)}, co-located in {len(losses)}"
+    counted = (
+        f"Of {plural(len(told), 'point')} apart is ahead in {len(wins)}, co-located in "
+        f"{len(losses)}"
+    )
     parts = [counted + ("" if wins or losses else ": they serve the same") + "."]
     if wins and found.kind == "prompt":
         lengths = [int(down.replace(",", "")) for _, down, _ in wins]

@@ -1,5 +1,6 @@
 """The flow of one request, step by step, with the numbers of the run."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +16,7 @@ from sim.world import (
     TOO_SHORT,
 )
 from ui.disaggregation.kv import gigabytes
+from ui.disaggregation.told import plural, rejection
 from ui.units import count, seconds
 
 
@@ -28,12 +30,20 @@ class Step:
 
 
 def steps(result: Result, r: int) -> list[Step]:
-    """What happens to request `r`, from the proxy to its last token."""
+    """What happens to request `r`, from the proxy to its last token, in the order of time; what
+    never comes last."""
+    return sorted(
+        happenings(result, r), key=lambda step: math.inf if step.at_s is None else step.at_s
+    )
+
+
+def happenings(result: Result, r: int) -> list[Step]:
+    """The same, place by place: with streaming the KV leaves before its prompt is computed."""
     trace = result.trace
     request, leg, way = trace.requests[r], trace.legs[r], trace.journeys[r]
     arrival = float(request.arrival_s)
     if request.status == reasons.REJECTED:
-        why = reasons.REJECTIONS[request.rejection].replace("_", " ")
+        why = rejection(reasons.REJECTIONS[request.rejection])
         return [Step(0.0, "Proxy", f"Turns the request away: {why}.")]
 
     def after(time: float) -> float | None:
@@ -65,7 +75,7 @@ def steps(result: Result, r: int) -> list[Step]:
     found.append(
         Step(
             after(request.first_scheduled_s), target,
-            "Runs it for the first time: " + entering(way, int(request.prompt_len)),
+            "Runs it for the first time: " + entering(way, int(request.prompt_len), at_prefill),
         )
     )  # fmt: skip
     if not at_prefill:
@@ -73,7 +83,7 @@ def steps(result: Result, r: int) -> list[Step]:
     found.append(
         Step(
             after(request.end_s), target,
-            f"Its last of {count(request.num_outputs)} tokens; the longest gap was "
+            f"Its last of {plural(request.num_outputs, 'token')}; the longest gap was "
             f"{seconds(float(request.max_gap_s))}.",
         )
     )  # fmt: skip
@@ -108,14 +118,17 @@ def transfer(way: np.record, after, target: str) -> list[Step]:  # type: ignore[
         Step(
             after(way.start_s), target,
             "Has reserved blocks under the same id and reads "
-            f"{gigabytes(float(way.total_bytes))} of KV ({count(way.num_tokens)} tokens, "
-            f"{count(way.num_descriptors)} descriptors).",
+            f"{gigabytes(float(way.total_bytes))} of KV ({plural(way.num_tokens, 'token')}, "
+            f"{plural(way.num_descriptors, 'descriptor')}).",
         )
     ]  # fmt: skip
     if not np.isnan(way.end_s):
         lost = way.outcome in (LOAD_FAILED, LOAD_RECOMPUTED)
-        words = "The load fails" if lost else "The KV is there; the prefill server frees its blocks"
-        sent.append(Step(after(way.end_s), target, f"{words}, {seconds(took(way))} later."))
+        words = (
+            f"{'The load fails' if lost else 'The KV is there'}, {seconds(took(way))} after the "
+            f"reading began{'' if lost else '; the prefill server frees its blocks'}."
+        )
+        sent.append(Step(after(way.end_s), target, words))
     return sent
 
 
@@ -123,8 +136,15 @@ def took(way: np.record) -> float:
     return float(way.end_s - way.start_s)
 
 
-def entering(way: np.record, prompt_len: int) -> str:
-    """What the decode server still computes of the prompt."""
+def entering(way: np.record, prompt_len: int, at_prefill: bool) -> str:
+    """What the decode server still computes. `at_prefill`: the first token came from there."""
     if OUTCOMES[way.outcome] == "moved":
+        if at_prefill:
+            return (
+                f"all {count(prompt_len)} prompt tokens count as computed, the step takes the "
+                "first token in and gives the second."
+            )
         return f"{count(prompt_len - 1)} tokens count as computed, the last one is computed here."
-    return f"all {count(prompt_len)} prompt tokens are computed here."
+    more = " and the first token" if at_prefill else ""
+    verb = "is" if prompt_len == 1 and not at_prefill else "are"
+    return f"{plural(prompt_len, 'prompt token')}{more} {verb} computed here."

@@ -24,7 +24,7 @@ def network_links() -> tuple[str, ...]:
 READ: dict[str, Any] = {
     "model": values.model,
     "prefill": values.whole(1, MOST_SERVERS),
-    "decode": values.whole(0, MOST_SERVERS),
+    "decode": values.whole(1, MOST_SERVERS),
     "prefill_gpu": values.name(catalog.gpu_names, "GPU"),
     "decode_gpu": values.name(catalog.gpu_names, "GPU"),
     "prefill_tp": values.one_of(PARALLEL),

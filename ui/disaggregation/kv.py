@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from sim import catalog, latency_rows
 from sim.model_config import DescribedModel, model_of
 from ui.disaggregation.setups import Setup
+from ui.disaggregation.told import plural
 from ui.units import count, seconds
 
 KNOWN_MODEL, KNOWN_TOKENS, KNOWN_LINK = "Llama-3.1-70B", 4096, "rdma_100g"
@@ -52,13 +53,18 @@ def of(setup: Setup) -> Moved:
     )
 
 
-def formula(found: Moved) -> str:
-    """2 x layers x KV heads x head dim x bytes x tokens, with its numbers."""
+def formula(found: Moved, travels: bool = True) -> str:
+    """2 x layers x KV heads x head dim x bytes x tokens, with its numbers, and the link's time
+    where it travels."""
+    way = (
+        f"over {found.bandwidth / 1e9:g} GB/s alone :orange[**{seconds(found.seconds_alone)}**]"
+        if travels
+        else "none of it is moved here"
+    )
     return (
         f"2 x {found.layers} layers x {found.kv_heads} KV heads x {found.head_dim} x "
-        f"{found.element_bytes:g} bytes x {count(found.tokens)} tokens = "
-        f":orange[**{gigabytes(found.bytes)}**]; over {found.bandwidth / 1e9:g} GB/s alone "
-        f":orange[**{seconds(found.seconds_alone)}**]."
+        f"{found.element_bytes:g} bytes x {plural(found.tokens, 'token')} = "
+        f":orange[**{gigabytes(found.bytes)}**]; {way}."
     )
 
 

@@ -8,7 +8,8 @@ import streamlit as st
 from ui import panel
 from ui.disaggregation import crossover, form
 from ui.disaggregation.crossover import Job, Map
-from ui.disaggregation.setups import BUDGETS, Setup
+from ui.disaggregation.setups import Setup
+from ui.disaggregation.told import plural
 from ui.figures.crossover import crossover_figure
 
 JOB, MOST_KEPT, POLL_S = "pd_job", 32, 0.5
@@ -71,12 +72,23 @@ def body(kind: str, setup: Setup, dark: bool, was_alive: bool) -> None:
         st.caption("Cancelled. What was complete stands below." if found else "Cancelled.")
     if found is None:
         st.caption(
-            f"Not computed yet: {crossover.REQUESTS} requests at each point, at rates from a "
-            "quarter to four times the one above; apart, and co-located with the best of the "
-            f"budgets {', '.join(f'{budget:,}' for budget in BUDGETS)}."
+            "Not computed yet: rates from a quarter to four times the one above; apart, and "
+            f"co-located with the best of {budgets(setup)}. {sample(setup)}"
         )
         return
-    draw(found, dark)
+    draw(found, setup, dark)
+
+
+def budgets(setup: Setup) -> str:
+    return f"the budgets {', '.join(f'{budget:,}' for budget in setup.budgets)}"
+
+
+def sample(setup: Setup) -> str:
+    """How many requests the map and the comparison above have."""
+    return (
+        f"{plural(setup.requests, 'request')} at each point, as in the comparison above; with more "
+        "of them (Load and limits) queues have longer to grow, and the answer can differ."
+    )
 
 
 def begin(kind: str, setup: Setup) -> None:
@@ -86,7 +98,7 @@ def begin(kind: str, setup: Setup) -> None:
     st.session_state[JOB] = Job(kind, setup).start()
 
 
-def draw(found: Map, dark: bool) -> None:
+def draw(found: Map, setup: Setup, dark: bool) -> None:
     """The sentence, the figure, the same as a table."""
     words = crossover.sentence(found)
     st.markdown(words)
@@ -102,8 +114,7 @@ def draw(found: Map, dark: bool) -> None:
     )  # fmt: skip
     st.caption(
         "Difference in goodput, in % of the larger one. Violet, +: apart is ahead. Brown, "
-        "\N{MINUS SIGN}: co-located is, with the best of the budgets "
-        f"{', '.join(f'{budget:,}' for budget in BUDGETS)}. {crossover.REQUESTS} requests a point."
+        f"\N{MINUS SIGN}: co-located is, with the best of {budgets(setup)}. {sample(setup)}"
     )
     with st.expander("The same as a table"):
         st.dataframe(

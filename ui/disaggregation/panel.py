@@ -23,7 +23,7 @@ def main() -> None:
     """The numbers that one plays with."""
     with st.container(horizontal=True, key="pd_main"):
         number("Prefill servers", "prefill", 1, MOST_SERVERS)
-        number("Decode servers", "decode", 0, MOST_SERVERS)
+        number("Decode servers", "decode", 1, MOST_SERVERS)
         number("Requests/s", "rate", 0.05, 1000.0, 1.0)
         number("Prompt, tokens", "prompt", 1, 200_000, 512)
         number("Output, tokens", "output", 1, 20_000, 32)
@@ -72,13 +72,33 @@ def load() -> None:
         number("Requests", "requests", 1, MOST_REQUESTS)
         number("Limit of TTFT, ms", "ttft_ms", 1.0, 600_000.0, 50.0)
         number("Limit of a gap, ms", "itl_ms", 1.0, 60_000.0, 5.0)
-        number("Prompt tokens that four share", "shared", 0, 200_000, 512)
-        number("KV store, GB", "store_gb", 0.0, 10_000.0, 10.0)
+        number(
+            "Shared prompt, tokens", "shared", 0, 200_000, 512,
+            help="So many first tokens of a prompt are the same for about four requests; prefix "
+            "caching is on, and their KV is computed once while it stays. 0: no two are alike.",
+        )  # fmt: skip
+        number(
+            "KV store, GB", "store_gb", 0.0, 10_000.0, 10.0,
+            help="A store beside the prefill servers keeps the KV of earlier prompts; what it has "
+            "of a shared prompt is read over the link and not computed. 0: no store.",
+        )  # fmt: skip
     with right:
-        number("KV that nobody uses, share", "unused", 0.0, 1.0, 0.25)
+        number(
+            "KV never used, share", "unused", 0.0, 1.0, 0.25,
+            help="Share of the requests, 0 to 1, that the proxy hands over without "
+            "kv_transfer_params: the decode server computes their prompts again.",
+        )  # fmt: skip
         number("Transfers that fail, share", "failures", 0.0, 1.0, 0.1)
-        st.toggle("Recompute after a failed load", key=key("recompute"))
-        st.toggle("Reject early who would miss a limit", key=key("early_rejection"))
+    st.toggle(
+        "Recompute after a failed load", key=key("recompute"),
+        help="When a transfer fails, the decode server computes the prompt again. Off: the "
+        "request fails.",
+    )  # fmt: skip
+    st.toggle(
+        "Reject early who would miss a limit", key=key("early_rejection"),
+        help="A request that would miss the limit of TTFT or of a gap, as far as the load of "
+        "the moment tells, is turned away before anything is computed.",
+    )  # fmt: skip
 
 
 def number(

@@ -35,12 +35,14 @@ class Split:
 
 @dataclass(frozen=True)
 class Load:
-    """What every ratio serves at `rate` requests/s; `factor`: over the chosen load of a server."""
+    """What every ratio serves under `factor` times the load of a server in `asked`. `mixed`: as
+    many co-located servers under the same load, and their goodput, requests/s."""
 
-    rate: float
+    asked: Setup
     factor: int
     splits: tuple[Split, ...]
-    mixed: float  # goodput of as many co-located servers, requests/s
+    mixed: Setup
+    goodput: float
 
 
 def splits(setup: Setup) -> Load:
@@ -72,7 +74,7 @@ def at_load(setup: Setup, factor: int) -> Load:
     half = replace(base, prefill=total // 2, decode=total - total // 2)
     mixed = board.run(half, together)
     good = mixed.summary["goodput_rps"] or 0.0 if isinstance(mixed, Result) else 0.0
-    return Load(base.rate, factor, tuple(found), good)
+    return Load(setup, factor, tuple(found), half, good)
 
 
 def split(result: Result, setup: Setup) -> Split:
@@ -84,25 +86,49 @@ def split(result: Result, setup: Setup) -> Split:
     )  # fmt: skip
 
 
-def sentence(load: Load) -> str:
-    """The best and the worst ratio of this load."""
+def per_second(rate: float) -> str:
+    """A rate in about three digits: 0.05, 42.7, 128."""
+    return f"{rate:.3g}" if rate < 99.95 else f"{rate:,.0f}"
+
+
+def at(load: Load) -> str:
+    """At which rate, and how that comes from the one that was asked for."""
+    asked, servers = load.asked, load.mixed.servers
+    alike = per_second(asked.rate * servers / asked.servers)
+    words = ""
+    if servers != asked.servers:
+        words = (
+            f"{per_second(asked.rate)} requests/s on {told.plural(asked.servers, 'server')}, as "
+            f"above, are {alike} on {servers}. "
+        )
+    if load.factor == 1:
+        return f"{words}At {alike} requests/s"
+    return (
+        f"{words}At {alike} requests/s the ratios serve about the same. At {load.factor} times "
+        f"that, {per_second(load.mixed.rate)} requests/s,"
+    )
+
+
+def sentence(load: Load, best_mixed: tuple[int, float]) -> str:
+    """The best and the worst ratio of this load. `best_mixed`: the budget with which the co-located
+    servers serve most within the limits, and how many requests/s."""
     best = max(load.splits, key=lambda s: s.goodput)
     worst = min(load.splits, key=lambda s: s.goodput)
     servers = best.prefill + best.decode
     if told.close(best.goodput, worst.goodput):
         return (
-            f"At {load.rate:g} requests/s every ratio of {servers} servers serves the same: "
+            f"{at(load)} every ratio of {servers} servers serves the same: "
             f"{best.goodput:.2f} requests/s within both limits."
         )
-    before = "" if load.factor == 1 else f"At {load.factor} times the load above they part. "
     lost = 1 - worst.goodput / best.goodput
     where = "prompts queue" if worst.prefill < best.prefill else "decode is short of servers"
     ttft = f", half of all first tokens take {seconds(worst.ttft_s)}" if worst.ttft_s else ""
     return (
-        f"{before}At {load.rate:g} requests/s the best ratio of {servers} servers is "
+        f"{at(load)} the best ratio of {servers} servers is "
         f":green[**{best.name}**] with {best.goodput:.2f} requests/s within both limits. "
         f":orange[**{worst.name}**] loses {lost:.0%} of them: {where}{ttft}. As many co-located "
-        f"servers: {load.mixed:.2f} requests/s."
+        f"servers: {load.goodput:.2f} requests/s with budget {load.mixed.budget:,}; with their "
+        f"best, {best_mixed[0]:,}, {best_mixed[1]:.2f}."
     )
 
 

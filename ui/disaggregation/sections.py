@@ -43,12 +43,15 @@ def side_by_side(found: Sequence[Figure], setup: Setup) -> str:
     return f'<div style="max-width: 46rem">{whole}</div>'
 
 
-def kv_formula(setup: Setup) -> None:
-    st.markdown(f"KV of a prompt: {kv.formula(kv.of(setup))}")
-    st.caption(
-        f"{kv.known()} Latency, descriptors ({setup.descriptor_us:g} µs each) and hand-over "
+def kv_formula(setup: Setup, split: Result | str) -> None:
+    """The formula with its numbers; the link has no part in it where a run moves nothing."""
+    travels = isinstance(split, str) or split.summary["kv_transfer_bytes"] > 0
+    st.markdown(f"KV of a prompt: {kv.formula(kv.of(setup), travels)}")
+    costs = (
+        f" Latency, descriptors ({setup.descriptor_us:g} µs each) and hand-over "
         f"({setup.handover_ms:g} ms) come on top; transfers at the same time share the link."
     )
+    st.caption(kv.known() + (costs if travels else ""))
 
 
 def one_request(result: Result) -> None:
@@ -72,7 +75,7 @@ def ratios(setup: Setup) -> None:
     if not load.splits:
         st.info("No ratio of these servers can run this load.")
         return
-    st.markdown(ratio.sentence(load))
+    st.markdown(ratio.sentence(load, board.best_budget(repr(load.mixed), load.mixed)))
     st.dataframe(ratio.table(load.splits), hide_index=True)
 
 

@@ -7,13 +7,15 @@ SI units but where a name says otherwise: GB/s, µs and ms as a reader types the
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sim.model_config import DescribedModel
+from sim.complaints import ScenarioError
+from sim.model_config import DescribedModel, model_of
 from sim.scenario import Scenario, parse_scenario
 from ui.presets import Preset
 from ui.settings import written
+from ui.units import count
 
 BLOCK = 16
-LENGTH_ROOM = 1.25  # max_model_len over the longest request of the workload
+LENGTH_ROOM = 1.25  # max_model_len over the longest request, up to the model's own
 TOGETHER_SEQS = 256
 BUDGETS = (256, 512, 1024, 2048)  # of co-located servers, where the best one is looked for
 
@@ -63,6 +65,16 @@ class Setup:
     @property
     def gpus(self) -> int:
         return self.prefill * self.prefill_tp + self.decode * self.decode_tp
+
+    @property
+    def budgets(self) -> tuple[int, ...]:
+        """Of co-located servers, tokens a step: among these the best one is looked for."""
+        return tuple(sorted({*BUDGETS, self.budget}))
+
+    @property
+    def most_tokens(self) -> int:
+        """What the model was made for: prompt plus output of a request, tokens."""
+        return model_of(self.model).max_model_len
 
 
 @dataclass(frozen=True)
@@ -158,14 +170,21 @@ def together(setup: Setup, name: str = "") -> Scenario:
     """The same servers, every one with prompts and decodes in its steps, behind the same router."""
     data = common(setup, name)
     both = [("prefill", setup.prefill), ("decode", setup.decode)]
-    replicas = [server(setup, role, count, setup.budget) for role, count in both if count]
+    replicas = [server(setup, role, number, setup.budget) for role, number in both if number]
     data["replicas"] = [replica | {"role": "both"} for replica in replicas]
     data["router"] = {"kind": "least_tokens"}
     return parse_scenario(data)
 
 
 def common(setup: Setup, name: str) -> dict[str, Any]:
-    """What both have: the workload and the limits."""
+    """What both have: the workload and the limits. ScenarioError where the model is not made for
+    requests as long as these."""
+    if setup.prompt + setup.output > setup.most_tokens:
+        raise ScenarioError([
+            f"{count(setup.prompt)} + {count(setup.output)} tokens a request are too many: prompt "
+            f"plus output may be at most {count(setup.most_tokens)} tokens here, as many as "
+            f"{model_of(setup.model).name} was made for"
+        ])  # fmt: skip
     requests: dict[str, Any] = {
         "name": "request",
         "count": setup.requests,
@@ -185,20 +204,21 @@ def common(setup: Setup, name: str) -> dict[str, Any]:
     }
 
 
-def server(setup: Setup, role: str, count: int, budget: int) -> dict[str, Any]:
-    """`count` servers of a pool. The KV memory of a decode server may be made small."""
+def server(setup: Setup, role: str, number: int, budget: int) -> dict[str, Any]:
+    """`number` servers of a pool. The KV memory of a decode server may be made small."""
     longest = setup.prompt + setup.output + 1
+    roomy = BLOCK * -(-int(LENGTH_ROOM * longest) // BLOCK)
     policy: dict[str, Any] = {
         "engine": "vllm_v1",
         "max_num_batched_tokens": budget,
         "max_num_seqs": min(TOGETHER_SEQS, budget),
-        "max_model_len": BLOCK * -(-int(LENGTH_ROOM * longest) // BLOCK),
+        "max_model_len": min(roomy, setup.most_tokens),
         "enable_prefix_caching": bool(setup.shared),
     }
     if setup.kv_tokens and role == "decode":
         policy["num_gpu_blocks"] = setup.kv_tokens // BLOCK + 1
     return {
-        "count": count,
+        "count": number,
         "role": role,
         "model": written(setup.model),
         "gpu": setup.prefill_gpu if role == "prefill" else setup.decode_gpu,

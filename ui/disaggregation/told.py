@@ -19,7 +19,12 @@ FULL = 0.85  # of the KV blocks
 
 
 def plural(n: int, what: str) -> str:
-    return f"{n} {what}{'' if n == 1 else 's'}"
+    return f"{count(n)} {what}{'' if n == 1 else 's'}"
+
+
+def rejection(name: str) -> str:
+    """Why requests are refused, as a reader says it."""
+    return name.replace("_", " ").replace("slo", "SLO").replace("kv", "KV")
 
 
 def block(result: Result, name: str) -> Mapping[str, float]:
@@ -105,6 +110,12 @@ def short(title: str) -> str:
 # --- the sentences --------------------------------------------------------------------------------
 
 
+def refused(split: str, mixed: Result | str) -> str:
+    """Who is refused and why, once where it is the same for both."""
+    who = "Disaggregated serving is" if mixed != split else "Apart and co-located are both"
+    return f"{who} refused. {split}."
+
+
 def headline(split: Result, mixed: Result | str, setup: Setup) -> str:
     """The one sentence above the lanes, with its colours."""
     ttft, itl = block(split, "ttft_s"), block(split, "itl_s")
@@ -128,10 +139,12 @@ def headline(split: Result, mixed: Result | str, setup: Setup) -> str:
 def why_none(result: Result) -> str:
     summary = result.summary
     if summary["rejected"]:
-        reason = next(iter(summary["rejected_reasons"])).replace("_", " ")
-        return f"{summary['rejected']} of {summary['requests']} are refused ({reason})."
+        reason = rejection(next(iter(summary["rejected_reasons"])))
+        be = "is" if summary["rejected"] == 1 else "are"
+        return f"{summary['rejected']} of {summary['requests']} {be} refused ({reason})."
     if summary["failed"]:
-        return f"{summary['failed']} of {summary['requests']} fail with their transfers."
+        fail = "fails with its transfer" if summary["failed"] == 1 else "fail with their transfers"
+        return f"{summary['failed']} of {summary['requests']} {fail}."
     return f"the run {result.trace.status} ({result.trace.reason})."
 
 
@@ -140,8 +153,9 @@ def troubles(result: Result) -> list[str]:
     found = [f":orange[**{f.name[0].upper()}{f.name[1:]}**]: {f.text}." for f in result.findings]
     summary = result.summary
     if summary["rejected"]:
-        names = ", ".join(n.replace("_", " ") for n in summary["rejected_reasons"])
-        found.append(f":orange[**{summary['rejected']} are turned away**] ({names}).")
+        names = ", ".join(rejection(name) for name in summary["rejected_reasons"])
+        be = "is" if summary["rejected"] == 1 else "are"
+        found.append(f":orange[**{summary['rejected']} {be} turned away**] ({names}).")
     return found
 
 
