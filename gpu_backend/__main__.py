@@ -1,29 +1,40 @@
 """`python -m gpu_backend`: the real engine without a browser.
 
-Exit 0 on success; 2 with one sentence on stderr for bad input or a run that failed.
+Exit 0 on success; 2 with one sentence on stderr for bad input or a run that failed; 130 when
+interrupted before there was anything to tell.
 """
 
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
-import click
+INTERRUPTED = 130
+# torch takes seconds to load, and Ctrl-C may come in them; an exception would get lost in an import
+before = signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
+try:
+    import click
 
-from gpu_backend import model_zoo, presets, smollm2
-from gpu_backend.calibrate_command import calibrate_command
-from gpu_backend.device import OutOfMemory, choose
-from gpu_backend.device_options import device_options
-from gpu_backend.run import BLOCKS, POINTS, Comparison, RealRun, Update, compare, run_scenario
-from gpu_backend.sampling import Sampling
-from gpu_backend.serve_check import serve_check_command
-from sim.commands import cancel_on_interrupt
-from sim.run import workload_of
-from sim.scenario import Scenario, load_scenario
+    from gpu_backend import model_zoo, presets, smollm2
+    from gpu_backend.calibrate_command import calibrate_command
+    from gpu_backend.device import OutOfMemory, choose
+    from gpu_backend.device_options import device_options
+    from gpu_backend.run import BLOCKS, POINTS, Comparison, RealRun, compare, run_scenario
+    from gpu_backend.sampling import Sampling
+    from gpu_backend.serve_check import serve_check_command
+    from gpu_backend.temperatures import TEMPERATURES
+    from gpu_backend.terminal import cancel_once_begun, progress_line
+    from sim.run import workload_of
+    from sim.scenario import Scenario, load_scenario
+finally:
+    signal.signal(signal.SIGINT, before)
 
 __all__ = ["gpu_backend", "main"]
 
 LABEL = 24
+TITLE = 48
 SHOWN_TEXT = 60
 
 
@@ -38,9 +49,9 @@ def models_command() -> None:
     device = choose()
     where = f"{device.title}, {device.dtype_name}, {device.threads} CPU threads"
     click.echo(f"runs on {where}")
-    for offer in model_zoo.offers():
-        mark = "ready" if offer.ready else "not fetched"
-        click.echo(f"{offer.name:<{LABEL}}{mark:<14}{offer.title} ({offer.place})")
+    for offer in model_zoo.offers(device):
+        click.echo(f"{offer.name:<{LABEL}}{offer.title:<{TITLE}}{offer.state}")
+    click.echo("or the path of a folder with config.json and safetensors: Llama, Qwen2, Qwen3")
 
 
 @gpu_backend.command("fetch")
@@ -48,16 +59,15 @@ def models_command() -> None:
 def fetch_command(name: str) -> None:
     """Download SmolLM2-135M-Instruct (93 MB), check its sha256, and convert it."""
     try:
-        folder = smollm2.fetch(show_progress)
+        with progress_line() as show:
+            folder = smollm2.fetch(lambda stage, share: show(stage_words(stage, share)))
     except smollm2.FetchError as error:
         raise click.ClickException(str(error)) from None
     click.echo(f"{name}: {folder}")
 
 
-def show_progress(stage: str, share: float | None) -> None:
-    """One line on stderr, written over."""
-    text = stage if share is None else f"{stage} {share:4.0%}"
-    click.echo(f"\r{text:<{LABEL}}", nl=False, err=True)
+def stage_words(stage: str, share: float | None) -> str:
+    return stage if share is None else f"{stage} {share:4.0%}"
 
 
 # --- run ------------------------------------------------------------------------------------------
@@ -67,7 +77,9 @@ def show_progress(stage: str, share: float | None) -> None:
 @click.option("--model", default=model_zoo.DEFAULT, show_default=True, help="See `models`.")
 @click.option("--scenario", type=click.Path(path_type=Path), help="Default: chats, a long prompt.")
 @click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="In place of the scenario's seed.")
-@click.option("--temperature", type=click.FloatRange(0, 100), default=0.0, help="0 is greedy.")
+@click.option(
+    "--temperature", type=click.FloatRange(*TEMPERATURES), default=0.0, help="0 is greedy."
+)
 @device_options
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def run_command(
@@ -88,16 +100,16 @@ def run_command(
     if seed is not None:
         wanted = wanted.model_copy(update={"seed": seed})
     workload, notes = workload_of(wanted, base_folder=scenario.parent if scenario else None)
-    run = run_scenario(
-        wanted,
-        workload,
-        choose(kind, dtype, threads),
-        model=model,
-        sampling=Sampling(temperature, wanted.seed),
-        cancelled=cancel_on_interrupt(),
-        on_update=show_update,
-    )
-    click.echo("", err=True)
+    with progress_line() as show:
+        run = run_scenario(
+            wanted,
+            workload,
+            choose(kind, dtype, threads),
+            model=model,
+            sampling=Sampling(temperature, wanted.seed),
+            cancelled=cancel_once_begun(),
+            on_update=lambda update: show(update.words),
+        )
     for note in (*notes, *run.order.notes, *notes_of(wanted, run)):
         click.echo(f"note: {note}", err=True)
     if run.served.error is not None:
@@ -113,19 +125,14 @@ def notes_of(scenario: Scenario, run: RealRun) -> list[str]:
     """How a run ended, where it did not finish, and whether its times count."""
     notes = []
     if run.trace.status != "finished":
-        notes.append(f"{run.trace.status}: {run.trace.reason}")
+        status = run.trace.status
+        reason = run.trace.reason or status
+        notes.append(reason if reason.startswith(status) else f"{status}: {reason}")
     if run.served.contaminated_why is not None:
         notes.append(f"the times are not those of a quiet machine: {run.served.contaminated_why}")
     if scenario.replicas[0].latency.kind in ("linear", "roofline"):
         notes.append("simulated with a first guess: this machine's bandwidth and GEMM peak")
     return notes
-
-
-def show_update(update: Update) -> None:
-    text = update.stage
-    if update.stage == "run":
-        text = f"step {update.steps}, {update.tokens} of {update.all_tokens} tokens"
-    click.echo(f"\r{text:<{SHOWN_TEXT}}", nl=False, err=True)
 
 
 def table(comparison: Comparison) -> str:
@@ -175,7 +182,7 @@ def main(arguments: list[str] | None = None) -> int:
         )
         return status if isinstance(status, int) else 0
     except click.Abort:
-        return 130
+        return INTERRUPTED
     except click.ClickException as error:
         click.echo(f"error: {error.format_message()}", err=True)
         return 2

@@ -8,7 +8,6 @@ Rounds that were not quiet are left out; without a quiet one there is no profile
 
 import json
 import re
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,8 +22,9 @@ from gpu_backend.device import Device, choose
 from gpu_backend.device_options import device_options
 from gpu_backend.machine import first_guess, measure_limits
 from gpu_backend.run import RealRun, Update, run_scenario
+from gpu_backend.terminal import INTERRUPTED, cancel_once_begun, progress_line
 from sim import profiles
-from sim.commands import Refused, cancel_on_interrupt
+from sim.commands import Refused
 from sim.requests import Table
 from sim.run import workload_of
 from sim.scenario import Scenario, parse_scenario
@@ -194,23 +194,28 @@ def calibrate_command(
     """Fit this machine's step times to at least 300 steps of the real loop.
 
     30% of the steps are held out, and every error printed is theirs. Refused (exit 2) when the
-    machine is not quiet; --json then says so with `contaminated` true and no figures.
+    machine is not quiet; --json then says so with `contaminated` true and no figures. Ctrl-C ends
+    it without a profile.
     """
     if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name):
         raise Refused(
             f"--save: found {name!r}; a name has letters, digits, '.', '_' and '-', at most 60"
         )
-    device = choose(kind, dtype, threads)
+    device, cancelled = choose(kind, dtype, threads), cancel_once_begun()
     try:
-        found = calibrate(
-            model,
-            device,
-            hinge=hinge,
-            seed=seed,
-            cancelled=cancel_on_interrupt(),
-            on_update=show_update if sys.stderr.isatty() else lambda update: None,
-        )
+        with progress_line() as show:
+            found = calibrate(
+                model,
+                device,
+                hinge=hinge,
+                seed=seed,
+                cancelled=cancelled,
+                on_update=lambda update: show(update.words),
+            )
     except CalibrationError as error:
+        if cancelled():
+            click.echo("cancelled: there is no profile", err=True)
+            raise click.exceptions.Exit(INTERRUPTED) from None
         if as_json:
             empty = dict.fromkeys(("coefficients", "r2", "mape", "p90_error"))
             why = {"contaminated": "not quiet" in str(error), "refused": str(error)}
@@ -220,14 +225,6 @@ def calibrate_command(
         click.echo(f"saved: {profiles.save(found.profile(name))}", err=True)
     report = found.report()
     click.echo(json.dumps(report, indent=2, allow_nan=False) if as_json else table(report))
-
-
-def show_update(update: Update) -> None:
-    """One line on a terminal's stderr, written over."""
-    text = update.stage
-    if update.stage == "run":
-        text = f"step {update.steps}, {update.tokens} of {update.all_tokens} tokens"
-    click.echo(f"\r{text:<60}", nl=False, err=True)
 
 
 def table(report: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-__all__ = ["Device", "OutOfMemory", "check_memory", "choose", "free_memory"]
+__all__ = ["Device", "OutOfMemory", "check_memory", "choose", "free_memory", "too_little"]
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
@@ -105,6 +105,8 @@ def cpu_name() -> str:
 
 # --- memory ---------------------------------------------------------------------------------------
 
+KEPT_FREE = 256 << 20  # bytes, for all that is not reckoned
+
 
 def free_memory(device: Device) -> int:
     """Bytes that can still be allocated: of the GPU, or what Linux calls available, within the
@@ -137,11 +139,18 @@ def group_limit() -> int | None:
     return max(int(limit) - used + cached, 0)
 
 
-def check_memory(device: Device, wanted: int, what: str, kept_free: int = 256 << 20) -> None:
+def too_little(device: Device, wanted: int, kept_free: int = KEPT_FREE) -> int | None:
+    """The bytes that are free, where `wanted` ones do not fit with `kept_free` to spare; None where
+    they do."""
+    free = free_memory(device)
+    return free if wanted + kept_free > free else None
+
+
+def check_memory(device: Device, wanted: int, what: str, kept_free: int = KEPT_FREE) -> None:
     """Raise OutOfMemory, with the numbers, if `wanted` bytes do not fit with `kept_free` to
     spare."""
-    free = free_memory(device)
-    if wanted + kept_free > free:
+    free = too_little(device, wanted, kept_free)
+    if free is not None:
         raise OutOfMemory(
             f"{what} would take {wanted / 1e9:.2f} GB, and {device.title} has {free / 1e9:.2f} GB "
             f"free, of which {kept_free / 1e9:.2f} GB stay free; choose a smaller model, fewer "

@@ -149,7 +149,7 @@ async def watch(
     progress: Callable[[int, int], None],
     cancelled: Callable[[], bool],
 ) -> str | None:
-    """Come back when all is done, the reader has enough, or the time is up; the last two are the
+    """Come back when all is done, the reader has enough, or the time is up, which is then the
     reason why requests are cancelled."""
     told = -1
     while True:
@@ -157,10 +157,8 @@ async def watch(
         if done != told:
             progress(done, len(tasks))
             told = done
-        if done == len(tasks):
+        if done == len(tasks) or cancelled():
             return None
-        if cancelled():
-            return "cancelled"
         if client.clock() - start > client.caps.total_s:
             return f"the run ended after {client.caps.total_s:g} s"
         await asyncio.wait(

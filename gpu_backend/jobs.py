@@ -5,8 +5,12 @@ what it last reported, its result or in words what went wrong, and a way to canc
 a job raises leaves the thread, so a run that fails leaves the process and the line as they were. A
 job whose reader has gone is given up, and so is one that waits and that nobody has asked about for
 a while.
+
+When the process ends, the lines end first: Python unwinds a thread that is inside torch then, and
+C++ answers with "terminate called without an active exception".
 """
 
+import atexit
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +24,7 @@ __all__ = ["MOST_WAITING", "Job", "QueueFull", "RunQueue", "queue_for"]
 
 MOST_WAITING = 32
 ABANDONED_S = 120.0
+LEAVE_S = 2.0  # for the running jobs, when the process ends
 
 WAITING, RUNNING, FINISHED, FAILED, CANCELLED = (
     "waiting",
@@ -102,6 +107,7 @@ class RunQueue:
         self.lock = threading.Lock()
         self.waiting: list[Job] = []
         self.running: Job | None = None
+        self.thread: threading.Thread | None = None
 
     def submit(self, work: Callable[[Job], Any], gone: Callable[[], bool] = stays) -> Job:
         """Ask for a run. QueueFull when MOST_WAITING wait already."""
@@ -113,7 +119,10 @@ class RunQueue:
             self.waiting.append(job)
             if self.running is None:
                 self.running = self.waiting.pop(0)
-                threading.Thread(target=self.work_off, name="real engine", daemon=True).start()
+                self.thread = threading.Thread(
+                    target=self.work_off, name="real engine", daemon=True
+                )
+                self.thread.start()
         return job
 
     def place(self, job: Job) -> int:
@@ -149,6 +158,12 @@ class RunQueue:
             job.drop()
         return None
 
+    def cancel_all(self) -> None:
+        """Nobody waits any more, and the running job ends before its next layer."""
+        with self.lock:
+            for job in (*self.waiting, *([self.running] if self.running else [])):
+                job.cancel()
+
 
 QUEUES: dict[torch.device, RunQueue] = {}
 QUEUES_LOCK = threading.Lock()
@@ -158,3 +173,14 @@ def queue_for(device: Device) -> RunQueue:
     """The line for this device, one in the process."""
     with QUEUES_LOCK:
         return QUEUES.setdefault(device.torch_device, RunQueue())
+
+
+@atexit.register
+def leave() -> None:
+    """End the lines of all devices, and give their threads a moment to get out of torch."""
+    give_up = time.monotonic() + LEAVE_S
+    for queue in QUEUES.values():
+        queue.cancel_all()
+    for queue in QUEUES.values():
+        if queue.thread is not None:
+            queue.thread.join(max(give_up - time.monotonic(), 0.0))

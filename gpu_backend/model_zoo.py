@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpu_backend import architecture, smollm2, tokenizer, weights
-from gpu_backend.device import Device
+from gpu_backend.device import Device, too_little
 from gpu_backend.model import Model
 from gpu_backend.tokenizer import Tokenizer
 
@@ -17,12 +17,11 @@ RANDOM = "random:"
 
 @dataclass(frozen=True)
 class Offer:
-    """A model that can be asked for. `place`: where it lies, or how to get it."""
+    """A model that can be asked for. `state`: ready and where it lies, or in words why not."""
 
     name: str
     title: str
-    ready: bool
-    place: str
+    state: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,20 +35,28 @@ class Loaded:
     random: bool
 
 
-def offers() -> list[Offer]:
-    """Random weights of every named shape, SmolLM2, and what a folder must hold."""
+def offers(device: Device) -> list[Offer]:
+    """Random weights of every named shape, and SmolLM2."""
     found = []
     for name in architecture.NAMED:
-        shape = architecture.named(name).shape
-        size = f"{shape.parameters / 1e6:,.1f} million parameters"
-        found.append(Offer(RANDOM + name, f"random weights, {size}", True, "made when asked for"))
-    ready = smollm2.is_fetched()
-    place = str(smollm2.folder()) if ready else "not here: python -m gpu_backend fetch smollm2"
-    found.append(Offer("smollm2", f"{smollm2.NAME}, 134.5 million parameters", ready, place))
-    found.append(
-        Offer("PATH", "a Hugging Face folder (Llama, Qwen2, Qwen3)", True, "safetensors only")
-    )
+        shape = architecture.named(name)
+        title = f"random weights, {shape.shape.parameters / 1e6:,.1f} million parameters"
+        state = lack(shape, device) or "ready: made when asked for"
+        found.append(Offer(RANDOM + name, title, state))
+    state = "not fetched: python -m gpu_backend fetch smollm2"
+    if smollm2.is_fetched():
+        state = lack(architecture.named("smollm2-135m"), device) or f"ready: {smollm2.folder()}"
+    found.append(Offer("smollm2", f"{smollm2.NAME}, 134.5 million parameters", state))
     return found
+
+
+def lack(shape: architecture.Architecture, device: Device) -> str | None:
+    """Why the weights of a shape cannot be loaded, by the loader's own check."""
+    wanted = weights.weight_bytes(shape, device)
+    free = too_little(device, wanted)
+    if free is None:
+        return None
+    return f"too large for this machine: {wanted / 1e9:.2f} GB, {free / 1e9:.2f} GB free"
 
 
 LOCK = threading.Lock()

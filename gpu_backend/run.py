@@ -51,6 +51,13 @@ class Update:
     all_tokens: int = 0
     emitted: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def words(self) -> str:
+        """As a command shows it."""
+        if self.stage != "run":
+            return self.stage
+        return f"step {self.steps}, {self.tokens} of {self.all_tokens} tokens"
+
 
 @dataclass(frozen=True, eq=False)
 class RealRun:

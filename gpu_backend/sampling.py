@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
+from gpu_backend.temperatures import TEMPERATURES
+
 __all__ = ["Sampling", "sample"]
 
 
@@ -19,8 +21,9 @@ class Sampling:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.temperature <= 100.0:
-            raise ValueError(f"temperature must be 0 to 100, found {self.temperature}")
+        low, high = TEMPERATURES
+        if not low <= self.temperature <= high:
+            raise ValueError(f"temperature must be {low:g} to {high:g}, found {self.temperature}")
 
 
 def sample(logits: torch.Tensor, wanted: list[tuple[Sampling, int]]) -> list[int]:

@@ -10,7 +10,8 @@ import click
 from gpu_backend.address import ENDPOINTS, KEY, endpoint_of
 from gpu_backend.endpoint import Client, measure
 from gpu_backend.serve_figures import BLOCKS, compare
-from sim.commands import Refused, cancel_on_interrupt
+from gpu_backend.terminal import INTERRUPTED, cancel_once_begun, progress_line
+from sim.commands import Refused
 from sim.run import workload_of
 from sim.scenario import Scenario, load_scenario, parse_scenario
 from sim.workload import Workload
@@ -55,16 +56,28 @@ def serve_check_command(
 
     URL is its root or /v1 (then /v1/completions is asked, with prompts of exact length), or one
     that ends in /completions or /chat/completions. With --scenario the simulation of that server
-    stands beside the measurement. Ctrl-C ends it with the figures of what was answered.
+    stands beside the measurement. Ctrl-C ends it with the figures of the answers so far.
     """
     endpoint = endpoint_of(url)
     scenario = None if file is None else load_scenario(file)
     workload = requests_of(scenario, file)
     client = Client(endpoint, model, ignore_eos=not no_ignore_eos)
-    cancelled = cancel_on_interrupt()
-    name, outcomes = asyncio.run(measure(client, workload, progress=on_stderr, cancelled=cancelled))
+    cancelled = cancel_once_begun()
+    with progress_line() as show:
+        name, outcomes = asyncio.run(
+            measure(
+                client,
+                workload,
+                progress=lambda done, total: show(f"{done} of {total} requests"),
+                cancelled=cancelled,
+            )
+        )
     report = compare(name, outcomes, workload, scenario)
     click.echo(json.dumps(report, indent=2, allow_nan=False) if as_json else report_table(report))
+    if cancelled():
+        begun = sum(bool(outcome.chunk_s) for outcome in outcomes)
+        click.echo(f"cancelled: {begun} of {len(outcomes)} answers had begun", err=True)
+        raise click.exceptions.Exit(0 if begun else INTERRUPTED)
     if report["finished"] == 0:
         first = next(iter(report["errors"]), "no request ended")
         raise Refused(f"{endpoint.url}: no request was answered; the first reason: {first}")
@@ -76,10 +89,6 @@ def requests_of(scenario: Scenario | None, file: Path | None) -> Workload:
         toy = {"policy": {"engine": "vllm_v1"}, "latency": {"kind": "linear"}}
         return workload_of(parse_scenario({"workload": SMALL_WORKLOAD, "replicas": [toy]}))[0]
     return workload_of(scenario, base_folder=file.parent)[0]
-
-
-def on_stderr(done: int, total: int) -> None:
-    click.echo(f"\r{done} of {total} requests", err=True, nl=done == total)
 
 
 def report_table(report: dict[str, Any]) -> str:
@@ -98,8 +107,10 @@ def report_table(report: dict[str, Any]) -> str:
     name = "output_tokens_per_s"
     figures = measured[name], simulated.get(name), difference.get(name)
     lines.append(line("output tokens/s", *figures, 1.0))
-    lines.append(f"requests {report['requests']}, finished {report['finished']}")
-    lines += [f"  failed, {count} times: {error}" for error, count in report["errors"].items()]
+    others = [name for name in ("failed", "aborted", "cancelled") if report[name]]
+    counts = [f"{name} {report[name]}" for name in ("requests", "finished", *others)]
+    lines.append(", ".join(counts))
+    lines += [f"  {count} not finished: {error}" for error, count in report["errors"].items()]
     if report["contaminated"]:
         lines.append(f"not an open loop: {report['contaminated_why']}")
     lines += [f"note: {note}" for note in report["notes"]]

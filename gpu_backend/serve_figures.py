@@ -61,7 +61,7 @@ def measured_figures(outcomes: Sequence[Outcome]) -> Figures:
         ),
         "e2e_s": points([o.chunk_s[-1] - (o.sent_s or 0.0) for o in finished]),
         "duration_s": duration,
-        "output_tokens_per_s": tokens / duration if duration > 0 else None,
+        "output_tokens_per_s": tokens / duration if tokens and duration > 0 else None,
         "inter_chunk_s": points([gap for o in finished for gap in gaps_of(o)]),
         "ttft_visible_s": points(
             [
@@ -142,6 +142,8 @@ def notes_of(workload: Workload, outcomes: Sequence[Outcome]) -> list[str]:
             f"{packed} answers had chunks of several tokens: not in ITL; inter-chunk latency has "
             "them"
         )
+    if any(o.status == "cancelled" and o.chunk_s for o in outcomes):
+        notes.append("answers that were cut off have a TTFT only; no throughput has their tokens")
     undone = sum(not o.done for o in finished)
     if undone:
         notes.append(f"{undone} answers ended without [DONE]")
@@ -167,9 +169,11 @@ def compare(
     nothing to simulate with."""
     measured = measured_figures(outcomes)
     simulated = None if scenario is None else simulated_figures(scenario, workload, outcomes)
-    why = contamination(outcomes)
+    why, notes = contamination(outcomes), notes_of(workload, outcomes)
     errors = Counter(o.error for o in outcomes if o.error)
     statuses = Counter(o.status for o in outcomes)
+    if simulated is not None and statuses["cancelled"]:
+        notes.append("the simulation serves the cancelled requests too, and whole")
     return {
         "model": model,
         "requests": len(outcomes),
@@ -184,5 +188,5 @@ def compare(
         "measured": measured,
         "simulated": simulated,
         "difference": None if simulated is None else difference(measured, simulated),
-        "notes": notes_of(workload, outcomes),
+        "notes": notes,
     }

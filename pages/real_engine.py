@@ -51,7 +51,7 @@ with st.container(border=True):
             knobs.turn(way_of(engine), form.KNOBS, MOST)
         with st.popover("Sampling and arrivals"):
             st.number_input(
-                "Temperature (0: greedy)", *form.TEMPERATURES, step=0.1,
+                "Temperature (0: greedy)", *form.temperatures(), step=0.1,
                 key=form.TEMPERATURE.widget(),
             )  # fmt: skip
             st.number_input("Seed", 0, form.MOST_SEED, key=form.SEED.widget())

@@ -3,21 +3,24 @@
 import json
 import os
 import signal
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from gpu_backend.__main__ import main
+from gpu_backend.outcome import Outcome
+from gpu_backend.serve_figures import compare
 
 from .fake_server import Reply, fake_server
-from .virtual import DONE, finish, scenario_of, text, usage
+from .virtual import DONE, finish, requests, scenario_of, text, usage
 
 
 @pytest.fixture(autouse=True)
 def interrupts() -> Iterator[None]:
-    """The command listens for Ctrl-C; afterwards pytest does again."""
-    before = signal.getsignal(signal.SIGINT)
+    """Ctrl-C is Python's, as when a command starts; afterwards it is pytest's again."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
 
@@ -45,7 +48,7 @@ def test_without_a_scenario_it_measures_only(capsys: pytest.CaptureFixture[str])
     measured, simulated, difference = line.split()[-3:]
     assert float(measured) > 0
     assert (simulated, difference) == ("-", "-")
-    assert err.endswith("5 of 5 requests\n")
+    assert err == ""  # no progress where no terminal shows it
 
 
 def test_with_a_scenario_the_simulation_stands_beside_it(
@@ -79,7 +82,84 @@ def test_ctrl_c_reports_what_was_answered(capsys: pytest.CaptureFixture[str]) ->
         assert main(["serve-check", url, "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["finished"], report["cancelled"]) == (4, 1)
-    assert report["errors"] == {"cancelled": 1}
+    assert report["errors"] == {}
+
+
+def interrupted_while_open(say: bytes) -> Callable[[Reply], None]:
+    """A server whose five answers all begin with `say` and go no further; then the signal comes."""
+    open_now: list[Reply] = []
+
+    def behaviour(reply: Reply) -> None:
+        reply.headers()
+        if say:
+            reply.send(say)
+        open_now.append(reply)
+        if len(open_now) == 5:
+            os.kill(os.getpid(), signal.SIGINT)
+        reply.hang()
+
+    return behaviour
+
+
+def test_ctrl_c_with_all_answers_open_counts_their_first_tokens(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with fake_server(interrupted_while_open(text("a"))) as (url, _):
+        assert main(["serve-check", url, "--model", "tiny"]) == 0
+    out, err = capsys.readouterr()
+    (line,) = [line for line in out.splitlines() if line.startswith("ttft p50, ms")]
+    assert float(line.split()[-3]) > 0
+    assert "requests 5, finished 0, cancelled 5" in out
+    assert "not finished" not in out
+    begun = int(err.removeprefix("cancelled: ").split()[0])
+    assert 4 <= begun <= 5  # the last token may be on its way when the signal comes
+    assert err == f"cancelled: {begun} of 5 answers had begun\n"
+
+
+def test_ctrl_c_before_any_token_is_an_interrupted_command(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with fake_server(interrupted_while_open(b"")) as (url, _):
+        assert main(["serve-check", url, "--model", "tiny"]) == 130
+    assert capsys.readouterr().err == "cancelled: 0 of 5 answers had begun\n"
+
+
+def test_ctrl_c_while_the_server_is_looked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    def silent(reply: Reply) -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        reply.hang()
+
+    with fake_server(silent) as (url, _):
+        assert main(["serve-check", url]) == 130
+    out, err = capsys.readouterr()
+    assert (out, err.strip()) == ("", "")
+
+
+def test_what_a_cancelled_request_means_for_the_simulation_is_noted() -> None:
+    outcomes = [Outcome(0, 0.0, sent_s=0.0, chunk_s=[0.1], status="cancelled")]
+    report = compare("tiny", outcomes, requests([0.0]), scenario_of([0.0]))
+    assert report["notes"] == [
+        "answers that were cut off have a TTFT only; no throughput has their tokens",
+        "the simulation serves the cancelled requests too, and whole",
+    ]
+    assert report["measured"]["ttft_s"]["p50"] == 0.1
+    assert report["measured"]["output_tokens_per_s"] is None
+
+
+def test_on_a_terminal_the_progress_line_is_wiped_before_an_error(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def busy(reply: Reply) -> None:
+        reply.headers(503, "text/plain")
+        reply.end()
+
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with fake_server(busy) as (url, _):
+        assert main(["serve-check", url, "--model", "tiny"]) == 2
+    progress, _, message = capsys.readouterr().err.rpartition("\r")
+    assert progress.startswith("\r0 of 5 requests\r")
+    assert progress.endswith("\r5 of 5 requests\r" + " " * len("5 of 5 requests"))
+    assert message.startswith("error: ")
 
 
 def test_when_nothing_is_answered_it_says_why(capsys: pytest.CaptureFixture[str]) -> None:

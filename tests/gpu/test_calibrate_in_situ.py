@@ -1,6 +1,8 @@
 """Calibration on steps of the real loop: what is measured, what is refused, what is kept."""
 
 import json
+import os
+import signal
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from gpu_backend import __main__ as command_line
 from gpu_backend import calibrate_command
 from gpu_backend.calibrate import CalibrationError, predict, solved
 from gpu_backend.calibrate_command import calibrate, mixed_scenario
-from gpu_backend.run import RealRun, compare, run_scenario
+from gpu_backend.run import RealRun, Update, compare, run_scenario
 from sim import latency, profiles
 from sim.profiles import Coefficients
 from sim.run import workload_of
@@ -174,6 +176,29 @@ def test_the_command_refuses_a_noisy_machine(
     report = json.loads(said.out)
     assert (report["contaminated"], report["coefficients"], report["mape"]) == (True, None, None)
     assert "a neighbour was busy" in said.err
+
+
+def test_ctrl_c_ends_the_command_without_a_profile(
+    model: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The signal comes from the machine, after the first step of a round."""
+    monkeypatch.setattr(calibrate_command, "rate_of", lambda model, device: 100.0)
+    first_round = calibrate_command.run_scenario
+
+    def interrupted(*arguments: Any, **options: Any) -> RealRun:
+        def told(update: Update) -> None:
+            if update.stage == "run" and update.steps == 1:
+                os.kill(os.getpid(), signal.SIGINT)
+
+        return first_round(*arguments, **options | {"on_update": told})
+
+    monkeypatch.setattr(calibrate_command, "run_scenario", interrupted)
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert run_command("--model", model, "--json") == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert capsys.readouterr() == ("", "cancelled: there is no profile\n")
 
 
 def test_a_name_that_is_none_is_refused_before_anything_runs(

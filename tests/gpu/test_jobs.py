@@ -1,5 +1,7 @@
 """One run at a time on a device, the others in line, and nothing that brings the process down."""
 
+import subprocess
+import sys
 import threading
 from typing import Any
 
@@ -108,3 +110,28 @@ def test_a_waiting_job_whose_reader_has_gone_is_dropped() -> None:
 
 def test_a_device_has_one_line() -> None:
     assert queue_for(CPU) is queue_for(CPU)
+
+
+LEAVING = """
+import threading, torch
+from gpu_backend.device import choose
+from gpu_backend.jobs import queue_for
+
+begun = threading.Event()
+
+def multiply(job):
+    a = torch.randn(40, 40)
+    while not job.cancelled():
+        a = (a @ a).tanh()
+        begun.set()
+
+queue_for(choose(threads=1)).submit(multiply)
+begun.wait()
+"""
+
+
+def test_a_process_that_ends_waits_until_its_run_is_out_of_torch() -> None:
+    """Without that C++ ends it: "terminate called without an active exception"."""
+    command = [sys.executable, "-c", LEAVING]
+    ended = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    assert (ended.returncode, ended.stderr) == (0, b"")

@@ -1,13 +1,18 @@
 """From a scenario to figures: the command line, the cuts, the comparison."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from gpu_backend import presets, run
+from gpu_backend import model_zoo, presets, run
 from gpu_backend.__main__ import main
 from gpu_backend.device import OutOfMemory
 from gpu_backend.measure import contamination
@@ -157,6 +162,14 @@ def test_contamination_says_why() -> None:
 # --- the command line -----------------------------------------------------------------------------
 
 
+@pytest.fixture(autouse=True)
+def interrupts() -> Iterator[None]:
+    """Ctrl-C is Python's, as when a command starts; afterwards it is pytest's again."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.fixture
 def tiny_scenario(tmp_path: Path) -> Path:
     path = tmp_path / "small.json"
@@ -184,6 +197,7 @@ def test_run_prints_json(
         (["run", "--model", "/no/such"], "no model '/no/such'"),
         (["run", "--scenario", "/no/such.json"], "no such file"),
         (["run", "--seed", "-1"], "--seed"),
+        (["run", "--temperature", "2.1"], "0.0<=x<=2.0"),
         (["fetch", "gpt-5"], "smollm2"),
     ],
 )
@@ -193,7 +207,8 @@ def test_bad_input_is_one_sentence(
     assert main(arguments) == 2
     shown = capsys.readouterr().err
     assert words in shown
-    assert "Traceback" not in shown
+    assert shown.startswith("error: ")
+    assert shown.count("\n") == 1
 
 
 def test_too_little_memory_is_one_sentence(
@@ -214,8 +229,66 @@ def test_too_little_memory_is_one_sentence(
 def test_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["models"]) == 0
     shown = capsys.readouterr().out
-    for name in ("random:llama-15m", "random:llama-3.1-8b", "smollm2", "PATH"):
+    for name in ("random:llama-15m", "random:llama-3.1-8b", "smollm2"):
         assert name in shown
+    assert "or the path of a folder" in shown.splitlines()[-1]
+
+
+def test_a_model_is_too_large_where_the_loader_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gpu_backend.device.free_memory", lambda device: 19_160_000_000)
+    states = {offer.name: offer.state for offer in model_zoo.offers(CPU)}
+    assert states["random:llama-15m"] == "ready: made when asked for"
+    large = "random:llama-3.1-8b"
+    assert states[large] == "too large for this machine: 32.12 GB, 19.16 GB free"
+    with pytest.raises(OutOfMemory, match=r"would take 32\.12 GB.* 19\.16 GB"):
+        model_zoo.load(large, CPU)
+
+
+@pytest.mark.parametrize(("stage", "status"), [("load", 130), ("run", 0)])
+def test_ctrl_c_ends_the_command_before_a_run_and_the_run_once_it_goes(
+    stage: str,
+    status: int,
+    tiny_folders: dict[str, Path],
+    tiny_scenario: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(update: run.Update) -> str:
+        if (update.stage, update.steps) == (stage, int(stage == "run")):
+            os.kill(os.getpid(), signal.SIGINT)
+        return ""
+
+    monkeypatch.setattr(run.Update, "words", property(interrupted))
+    arguments = ["run", "--model", str(tiny_folders["llama"]), "--scenario", str(tiny_scenario)]
+    assert main([*arguments, "--threads", "1", "--device", "cpu"]) == status
+    out, err = capsys.readouterr()
+    assert ("measured" in out) == (stage == "run")
+    assert err.startswith("note: cancelled by the reader\n" if stage == "run" else "\n")
+
+
+INTERRUPTED_IMPORT = """
+import os, runpy, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "torch":
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+runpy.run_module("gpu_backend", run_name="__main__", alter_sys=True)
+"""
+
+
+def test_ctrl_c_while_torch_loads_is_silent() -> None:
+    command = [sys.executable, "-c", INTERRUPTED_IMPORT]
+    ended = subprocess.run(command, capture_output=True, check=False, timeout=120)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")
+
+
+def test_progress_is_for_terminals_and_wiped(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert main(["run", "--model", "nope"]) == 2
+    assert capsys.readouterr().err.startswith("\rload\r    \rerror: no model 'nope'")
 
 
 def test_shapes_of_prompts_for_random_weights(tiny: dict[str, Model]) -> None:

@@ -141,11 +141,11 @@ def test_a_seed_draws_the_same_tokens_under_every_policy(model: Model) -> None:
 
 
 def test_a_high_temperature_draws_many_different_tokens(model: Model) -> None:
-    served = generate(model, PROMPTS[:2], 40, asked={"sampling": Sampling(50.0, 1)})
+    served = generate(model, PROMPTS[:2], 40, asked={"sampling": Sampling(2.0, 1)})
     assert len(set(served.outputs[0] + served.outputs[1])) > 55  # nearly uniform over 384
 
 
-@pytest.mark.parametrize("temperature", [-1.0, 101.0, float("nan")])
+@pytest.mark.parametrize("temperature", [-1.0, 2.1, float("nan")])
 def test_a_temperature_that_is_none_is_refused(temperature: float) -> None:
     with pytest.raises(ValueError, match="temperature"):
         Sampling(temperature)

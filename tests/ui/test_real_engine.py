@@ -15,13 +15,14 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from gpu_backend.calibrate import CalibrationError, predict
+from gpu_backend.jobs import Job
 from sim import profiles
 from sim.profiles import Coefficients
 from sim.run import simulate, workload_of
 from sim.scenario import ScenarioError
 from tests.endpoint.fake_server import fake_server
 from tests.gpu.conftest import save_tiny
-from ui.real import calibration, figures, form, offers, plan, results, server, work
+from ui.real import calibration, figures, form, offers, plan, results, server, session, work
 from ui.real.plan import Plan
 from ui.real.session import Done
 from ui.six_ways.scenarios import starting
@@ -184,6 +185,27 @@ def as_if(done: Done, why: str | None = None) -> Done:
 def test_a_session_keeps_no_weights(done: Done):
     assert all(one.run.loaded.model is None for one in done.ran)
     assert all(one.run.trace.status == "finished" for one in done.ran)
+
+
+@pytest.mark.parametrize(("steps", "words"), [(0, "0 steps"), (1, "1 step"), (2, "2 steps")])
+def test_a_cancelled_run_says_how_far_it_came(
+    done: Done, monkeypatch: pytest.MonkeyPatch, steps: int, words: str
+):
+    ran = done.ran[0]
+    trace = replace(ran.run.trace, steps=ran.run.trace.steps[:steps])
+    cut = replace(ran, run=replace(ran.run, served=replace(ran.run.served, trace=trace)))
+    job = cancelled_job([cut])
+    monkeypatch.setattr(session.st, "session_state", {})
+    session.end(work.Ticket(done.plan, job, None))
+    assert session.problem() == f"Cancelled after {words}. Nothing is kept of it."
+
+
+def cancelled_job(result: Any) -> Job:
+    """A job that was cancelled with this result."""
+    job = Job(lambda job: result)
+    job.cancel()
+    job.run()
+    return job
 
 
 def test_what_was_cut_is_noted(done: Done):

@@ -12,7 +12,6 @@ from ui.six_ways.form import read_knob
 from ui.six_ways.scenarios import starting
 from ui.six_ways.ways import LONE_WAYS, Knob, Way
 
-TEMPERATURES = (0.0, 2.0)
 MOST_SEED = 2**31
 RATES = (0.1, 1000.0)
 
@@ -39,6 +38,16 @@ def start_seed() -> int:
     return 0 if found is None else found.seed
 
 
+def temperatures() -> tuple[float, float]:
+    from gpu_backend.temperatures import TEMPERATURES
+
+    return TEMPERATURES
+
+
+def read_temperature(text: str) -> float:
+    return values.number(*temperatures())(text)
+
+
 MODEL = Field("real_model", "run_model", offers.DEFAULT, values.name(offers.names, "model"))
 RATE = Field("real_rate", "arrivals", plan.RATE_PER_S, values.number(*RATES))
 ENGINE = Field(
@@ -48,7 +57,7 @@ ENGINE = Field(
 BESIDE = Field(
     "real_beside", "beside", plan.BUDGETS, values.name(lambda: tuple(plan.BESIDE), "choice")
 )  # fmt: skip
-TEMPERATURE = Field("real_temperature", "temperature", 0.0, values.number(*TEMPERATURES))
+TEMPERATURE = Field("real_temperature", "temperature", 0.0, read_temperature)
 SEED = Field("real_seed", "run_seed", start_seed, values.whole(0, MOST_SEED))
 KNOBS = {
     (way.engine, knob.name): Field(
