@@ -26,6 +26,7 @@ class Reply:
         for name, value in more.items():
             self.handler.send_header(name, value)
         self.handler.send_header("Transfer-Encoding", "chunked")
+        self.handler.send_header("Connection", "close")  # which it does after every answer
         self.handler.end_headers()
 
     def send(self, data: bytes) -> None:
