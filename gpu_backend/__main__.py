@@ -11,7 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-INTERRUPTED = 130
+from sim.exit_status import INTERRUPTED
+
 # torch takes seconds to load, and Ctrl-C may come in them; an exception would get lost in an import
 before = signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
 try:

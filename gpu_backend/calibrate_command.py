@@ -22,9 +22,10 @@ from gpu_backend.device import Device, choose
 from gpu_backend.device_options import device_options
 from gpu_backend.machine import first_guess, measure_limits
 from gpu_backend.run import RealRun, Update, run_scenario
-from gpu_backend.terminal import INTERRUPTED, cancel_once_begun, progress_line
+from gpu_backend.terminal import cancel_once_begun, progress_line
 from sim import profiles
 from sim.commands import Refused
+from sim.exit_status import INTERRUPTED
 from sim.requests import Table
 from sim.run import workload_of
 from sim.scenario import Scenario, parse_scenario

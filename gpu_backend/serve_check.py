@@ -10,8 +10,9 @@ import click
 from gpu_backend.address import ENDPOINTS, KEY, endpoint_of
 from gpu_backend.endpoint import Client, measure
 from gpu_backend.serve_figures import BLOCKS, compare
-from gpu_backend.terminal import INTERRUPTED, cancel_once_begun, progress_line
+from gpu_backend.terminal import cancel_once_begun, progress_line
 from sim.commands import Refused
+from sim.exit_status import INTERRUPTED
 from sim.run import workload_of
 from sim.scenario import Scenario, load_scenario, parse_scenario
 from sim.workload import Workload

@@ -8,9 +8,7 @@ import click
 
 from sim.commands import cancel_on_interrupt
 
-__all__ = ["INTERRUPTED", "cancel_once_begun", "progress_line"]
-
-INTERRUPTED = 130
+__all__ = ["cancel_once_begun", "progress_line"]
 
 
 @contextmanager

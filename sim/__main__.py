@@ -9,7 +9,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-INTERRUPTED = 130
+from sim.exit_status import INTERRUPTED
+
 try:  # numba and its kernels take a moment to load, and Ctrl-C may come in it
     import click
 

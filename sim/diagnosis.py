@@ -17,6 +17,7 @@ from sim.fleet import Fleet
 from sim.requests import Table
 from sim.scenario import Resolved
 from sim.trace import Trace
+from sim.words import plural
 from sim.world import KV_UNUSED, LOAD_FAILED, LOAD_RECOMPUTED, MOVED
 
 __all__ = ["Finding", "of"]
@@ -212,8 +213,8 @@ def over_admission(trace: Trace) -> Finding | None:
         return None
     hit = int((trace.requests.num_preemptions > 0).sum())
     words = (
-        f"decode servers preempted {counted(hit, 'request')} {counted(preemptions, 'time')} and "
-        f"computed {counted(again, 'token')} again, {again / prompts:.0%} of all prompt tokens; a "
+        f"decode servers preempted {plural(hit, 'request')} {plural(preemptions, 'time')} and "
+        f"computed {plural(again, 'token')} again, {again / prompts:.0%} of all prompt tokens; a "
         "lower max_num_seqs "
         "there, or fewer requests at once, avoids it"
     )
@@ -261,8 +262,8 @@ def not_used(trace: Trace) -> Finding | None:
     tokens = int(trace.requests.prompt_len[unused].sum(dtype=np.int64))
     number, share = int(unused.sum()), float(unused.mean())
     words = (
-        f"{counted(number, 'request')} ({share:.0%}) {'was' if number == 1 else 'were'} prefilled "
-        f"twice, {counted(tokens, 'prompt token')}: the decode server never asked for the KV (are "
+        f"{plural(number, 'request')} ({share:.0%}) {'was' if number == 1 else 'were'} prefilled "
+        f"twice, {plural(tokens, 'prompt token')}: the decode server never asked for the KV (are "
         "kv_transfer_params handed on?)"
     )
     numbers = {"requests": float(number), "share": share, "tokens": float(tokens)}
@@ -276,12 +277,7 @@ def loads_fail(trace: Trace) -> Finding | None:
     if failed + again == 0:
         return None
     words = (
-        f"{counted(failed + again, 'load')} failed: {counted(failed, 'request')} ended, "
+        f"{plural(failed + again, 'load')} failed: {plural(failed, 'request')} ended, "
         f"{again:,} recomputed"
     )
     return Finding("KV loads fail", words, {"failed": float(failed), "recomputed": float(again)})
-
-
-def counted(n: int, what: str) -> str:
-    """A number with its noun: 1 request, 2 requests."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}"

@@ -1,5 +1,5 @@
 """How the servers of a cluster are joined, in numbers: what the loop needs beside policies and
-latencies. Made from a scenario by cluster_spec.py, from nothing for a lone server."""
+latencies. Made from a scenario by fleet_spec.py, from nothing for a lone server."""
 
 from dataclasses import dataclass
 

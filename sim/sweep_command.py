@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from sim.commands import Refused, cancel_on_interrupt
+from sim.exit_status import INTERRUPTED
 from sim.export import write_csv
 from sim.grid import parse_axis
 from sim.report import BLOCKS, POINTS, number
@@ -28,7 +29,6 @@ SHOWN = (
     ("output_tokens_per_s", "tokens/s", 1.0),
     ("goodput_rps", "goodput req/s", 1.0),
 )
-INTERRUPTED = 130
 
 
 @click.command("sweep")

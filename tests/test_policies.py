@@ -52,7 +52,7 @@ RANDOM_KNOBS: dict[str, Callable[[random.Random], dict[str, Any]]] = {
     },
 }
 ENGINES = list(RANDOM_KNOBS)
-SEEDS = range(12)
+SEEDS = range(25)
 
 
 def random_load(draw: random.Random, n: int = 14) -> list[tuple[int, int]]:
@@ -129,7 +129,7 @@ def test_first_come_first_served(name: str, seed: int) -> None:
 
 
 @pytest.mark.parametrize("name", ENGINES)
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(40))
 def test_every_block_is_free_after_aborts_early_eos_and_cancelled_steps(
     name: str, seed: int
 ) -> None:

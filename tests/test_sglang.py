@@ -193,7 +193,7 @@ def random_knobs(draw: random.Random) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(8))
 def test_random_cases_equal_the_restated_rule(block: int) -> None:
     retractions = mixes = cuts = 0
     for seed in range(block * 150, block * 150 + 150):
@@ -376,7 +376,7 @@ def churn(seed: int) -> tuple[Server, list[Any]]:
     raise AssertionError(f"seed {seed} did not end")
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(80))
 def test_every_page_is_free_after_aborts_early_eos_and_cancelled_steps(seed: int) -> None:
     made, log = churn(seed)
     assert made.free == made.state.policy[0].num_gpu_blocks - 1

@@ -93,7 +93,7 @@ def random_case(seed: int) -> dict[str, Any]:
     return {"config": config, "requests": requests}
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(8))
 def test_random_cases_equal_the_restated_rules(block: int) -> None:
     endings = set()
     for seed in range(block * 300, block * 300 + 300):
@@ -337,7 +337,7 @@ def churn(seed: int) -> tuple[Server, list[Any]]:
     raise AssertionError(f"seed {seed} did not end")
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(80))
 def test_every_block_is_free_after_aborts_early_eos_and_cancelled_steps(seed: int) -> None:
     made, log = churn(seed)
     assert made.free == made.state.policy[0].num_gpu_blocks - 1

@@ -121,7 +121,7 @@ def reference_steps(document: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     return recorded, any(step["undo"] for step in steps)
 
 
-@pytest.mark.parametrize("block", range(4))
+@pytest.mark.parametrize("block", range(8))
 def test_random_cases_equal_the_restated_rules(block: int) -> None:
     compared = 0
     for seed in range(block * 300, block * 300 + 300):
@@ -384,7 +384,7 @@ def churn(seed: int) -> Server:
     raise AssertionError(f"seed {seed} did not end")
 
 
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(60))
 def test_every_block_is_free_after_aborts_early_eos_and_cancelled_steps(seed: int) -> None:
     server = churn(seed)
     assert server.free == server.state.policy[0].num_gpu_blocks - 1

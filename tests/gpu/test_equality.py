@@ -62,7 +62,7 @@ ENGINES = (
 )
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("engine", ENGINES)
 def test_tokens_equal_transformers(
     engine: str, seed: int, tiny: dict[str, Model], peers: dict[str, Peer]

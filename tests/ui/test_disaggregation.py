@@ -329,6 +329,7 @@ def test_provenance_does_not_count_prefill_as_queueing(plain: Result):
 
 
 def test_a_job_computes_both_grids_or_stops(monkeypatch):
+    monkeypatch.setattr(crossover, "LEAST_REQUESTS", 6)
     monkeypatch.setitem(crossover.PROMPTS, "fine", (0.5, 1.0))
     monkeypatch.setitem(crossover.FACTORS, "fine", (1.0, 2.0))
     monkeypatch.setitem(crossover.PROMPTS, "coarse", (1.0,))
@@ -351,7 +352,7 @@ def test_the_map_has_the_numbers_of_the_comparison_above(monkeypatch):
     for grid in ("coarse", "fine"):
         monkeypatch.setitem(crossover.PROMPTS, grid, (1.0,))
         monkeypatch.setitem(crossover.FACTORS, grid, (1.0,))
-    setup = replace(BY_ID["pd_mooncake"].setup, budget=768)
+    setup = replace(BY_ID["pd_mooncake"].setup, budget=768, requests=112)
     job = Job("prompt", setup)
     job.run()
     assert job.found is not None
@@ -359,8 +360,15 @@ def test_the_map_has_the_numbers_of_the_comparison_above(monkeypatch):
     assert cell.apart == run(setup).summary["goodput_rps"]
     assert (cell.budget, cell.together) == board.best_budget("map", setup)
     assert 768 in setup.budgets
-    assert map_section.sample(setup).startswith("32 requests at each point, as in the comparison")
-    assert map_section.sample(replace(setup, requests=1)).startswith("1 request at")
+    assert map_section.sample(setup) == "112 requests at each point, as in the comparison above."
+
+
+def test_the_map_has_enough_requests_for_queues_and_says_so():
+    rows = crossover.rows_of("prompt", "fine", PLAIN)
+    assert {setup.requests for _, setup in rows} == {96} != {PLAIN.requests}
+    said = map_section.sample(PLAIN)
+    assert said.startswith("96 requests at each point, so that queues have time to grow")
+    assert f"the comparison above has {PLAIN.requests} " in said
 
 
 def test_the_map_leaves_out_prompts_that_are_too_long():

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field, replace
 from sim.grid import axis_of
 from sim.scenario import Scenario, ScenarioError
 from sim.sweep import Row, run_sweep
+from sim.words import plural
 from ui.disaggregation.ratio import LEAST
 from ui.disaggregation.setups import BLOCK, Setup, apart, together
-from ui.disaggregation.told import plural
 
+LEAST_REQUESTS = 96  # of every run of the map
 RATE = "workload.classes[0].arrivals.rate_per_s"
 DEADLINE_S = 5.0  # of the machine's time, for one of them
 WORKERS = 2
@@ -65,6 +66,7 @@ class Map:
 def rows_of(kind: str, grid: str, setup: Setup) -> list[tuple[str, Setup]]:
     """What stands on the left, and the setup of each row. Prompts too long for the model are left
     out, but the shortest, which then says so."""
+    setup = replace(setup, requests=requests_of(setup))
     if kind == "prompt":
         lengths = [BLOCK * max(1, round(f * setup.prompt / BLOCK)) for f in PROMPTS[grid]]
         fit = [n for n in lengths if n + setup.output <= setup.most_tokens] or lengths[:1]
@@ -73,6 +75,11 @@ def rows_of(kind: str, grid: str, setup: Setup) -> list[tuple[str, Setup]]:
     return [
         (f"{p}:{total - p}", replace(setup, prefill=p, decode=total - p)) for p in range(1, total)
     ]
+
+
+def requests_of(setup: Setup) -> int:
+    """Of every run of the map: the page's own number, but enough for queues to grow."""
+    return max(setup.requests, LEAST_REQUESTS)
 
 
 def rates_of(grid: str, setup: Setup) -> tuple[float, ...]:

@@ -7,6 +7,7 @@ import numpy as np
 
 from sim import reasons
 from sim.run import Result
+from sim.words import plural
 from sim.world import (
     FINISHED_AT_PREFILL,
     KV_UNUSED,
@@ -16,7 +17,7 @@ from sim.world import (
     TOO_SHORT,
 )
 from ui.disaggregation.kv import gigabytes
-from ui.disaggregation.told import plural, rejection
+from ui.disaggregation.told import rejection
 from ui.units import count, seconds
 
 

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from sim import catalog, latency_rows
 from sim.model_config import DescribedModel, model_of
+from sim.words import plural
 from ui.disaggregation.setups import Setup
-from ui.disaggregation.told import plural
 from ui.units import count, seconds
 
 KNOWN_MODEL, KNOWN_TOKENS, KNOWN_LINK = "Llama-3.1-70B", 4096, "rdma_100g"

@@ -5,11 +5,11 @@ from collections import OrderedDict
 import pandas as pd
 import streamlit as st
 
+from sim.words import plural
 from ui import panel
 from ui.disaggregation import crossover, form
 from ui.disaggregation.crossover import Job, Map
 from ui.disaggregation.setups import Setup
-from ui.disaggregation.told import plural
 from ui.figures.crossover import crossover_figure
 
 JOB, MOST_KEPT, POLL_S = "pd_job", 32, 0.5
@@ -85,9 +85,13 @@ def budgets(setup: Setup) -> str:
 
 def sample(setup: Setup) -> str:
     """How many requests the map and the comparison above have."""
+    number = crossover.requests_of(setup)
+    points = f"{plural(number, 'request')} at each point"
+    if number == setup.requests:
+        return f"{points}, as in the comparison above."
     return (
-        f"{plural(setup.requests, 'request')} at each point, as in the comparison above; with more "
-        "of them (Load and limits) queues have longer to grow, and the answer can differ."
+        f"{points}, so that queues have time to grow; the comparison above has {setup.requests} "
+        "(Load and limits) and can say otherwise."
     )
 
 

@@ -7,6 +7,7 @@ import pandas as pd
 import streamlit as st
 
 from sim.run import Result
+from sim.words import plural
 from ui.disaggregation import board, told
 from ui.disaggregation.setups import Setup, apart, together
 from ui.units import seconds
@@ -98,7 +99,7 @@ def at(load: Load) -> str:
     words = ""
     if servers != asked.servers:
         words = (
-            f"{per_second(asked.rate)} requests/s on {told.plural(asked.servers, 'server')}, as "
+            f"{per_second(asked.rate)} requests/s on {plural(asked.servers, 'server')}, as "
             f"above, are {alike} on {servers}. "
         )
     if load.factor == 1:

@@ -7,7 +7,8 @@ import streamlit as st
 
 from sim.run import Result
 from sim.scenario import ScenarioError, resolve
-from ui.disaggregation import board, flow, kv, ratio, take_home, told
+from sim.words import plural
+from ui.disaggregation import board, flow, kv, ratio, take_home
 from ui.disaggregation.setups import Setup
 from ui.disaggregation.told import Figure
 from ui.six_ways import table as ways_table
@@ -35,10 +36,10 @@ def side_by_side(found: Sequence[Figure], setup: Setup) -> str:
     heads = (
         '<th scope="col">Figure</th>'
         f'<th scope="col">Apart<small>{setup.prefill} prefill + {setup.decode} decode</small></th>'
-        f'<th scope="col">Co-located<small>{told.plural(setup.servers, "server")}</small></th>'
+        f'<th scope="col">Co-located<small>{plural(setup.servers, "server")}</small></th>'
     )
     model = html.escape(str(setup.model))
-    caption = f"The same requests, {told.plural(setup.gpus, 'GPU')} each: {model}"
+    caption = f"The same requests, {plural(setup.gpus, 'GPU')} each: {model}"
     whole = ways_table.wrapped(caption, heads, "".join(body), "Apart and co-located")
     return f'<div style="max-width: 46rem">{whole}</div>'
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from sim import catalog
 from sim.run import Result
+from sim.words import plural
 from sim.world import DECODE, PREFILL, ROLES
 from ui.disaggregation.setups import Setup
 from ui.six_ways.figures_of import close
@@ -16,10 +17,6 @@ from ui.units import count, seconds
 
 WAITS = 0.5  # of the mean TTFT: from here on the queue is the story
 FULL = 0.85  # of the KV blocks
-
-
-def plural(n: int, what: str) -> str:
-    return f"{count(n)} {what}{'' if n == 1 else 's'}"
 
 
 def rejection(name: str) -> str:

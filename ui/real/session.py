@@ -6,9 +6,9 @@ from typing import Any
 
 import streamlit as st
 
+from sim.words import plural
 from ui.real.plan import Plan
 from ui.real.work import Ran, Ticket
-from ui.units import count
 
 TICKET, DONE, PROBLEM = "real_ticket", "real_done", "real_problem"
 
@@ -72,8 +72,8 @@ def end(found: Ticket) -> None:
         st.session_state[PROBLEM] = f"The run ended in an error: {ran[-1].run.served.error}."
     elif job.status == "cancelled":
         steps = sum(len(one.run.trace.steps) for one in ran)
-        words = f"{count(steps)} step{'' if steps == 1 else 's'}"
-        st.session_state[PROBLEM] = f"Cancelled after {words}. Nothing is kept of it."
+        after = plural(steps, "step")
+        st.session_state[PROBLEM] = f"Cancelled after {after}. Nothing is kept of it."
     elif ran and ran[-1].run.trace.status != "finished":
         st.session_state[PROBLEM] = f"The run did not finish: {ran[-1].run.trace.reason}."
     if good and job.status == "finished":
