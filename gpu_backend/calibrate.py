@@ -1,13 +1,14 @@
 """From measured steps to a profile: how long a step of this machine takes, and how sure that is.
 
-    seconds = step + p P + d D + c C + x X [+ h max(T0, P + D)]
+    seconds = step + p P + d D + c C + x X + e [P > 0 or D > G] [+ h max(T0, P + D)]
 
 P prefill tokens, D decodes, C sum of the decodes' contexts, X sum of n (start + n / 2) over
 chunks: the load columns of trace.STEP. Non-negative least squares, each step weighted by
 1 / seconds, so that relative errors count alike and no coefficient comes out negative, as plain
 least squares gives them on noisy steps. The hinge is a floor under the token term: a step reads
-all weights however few its tokens. 30% of the steps are held out by a seed; every error reported
-is theirs. Calibrate on steps of a real workload, in situ: queueing amplifies a bias.
+all weights however few its tokens. G is how many decodes the engine runs as a whole
+(runner.Runner.most_rows); 0 leaves that term out. 30% of the steps are held out by a seed; every
+error reported is theirs. Calibrate on steps of a real workload, in situ: queueing amplifies a bias.
 
 Predictions run the simulator's own kernel, sim.latency.steps_seconds.
 """
@@ -32,7 +33,14 @@ MAX_MAPE = 0.25  # a quiet machine stays at a few percent; above, the steps tell
 NUM_FLOORS = 24  # hinges tried
 
 Floats = NDArray[np.float64]
-NAMES = ("step_s", "prefill_token_s", "decode_s", "decode_context_s", "prefill_pair_s")
+NAMES = (
+    "step_s",
+    "prefill_token_s",
+    "decode_s",
+    "decode_context_s",
+    "prefill_pair_s",
+    "eager_step_s",
+)
 
 
 class CalibrationError(ValueError):
@@ -63,12 +71,14 @@ def fit(
     steps: Table,
     *,
     hinge: bool = False,
+    graph_decodes: int = 0,
     seed: int = 0,
     max_context: int | None = None,
     contaminated: str | None = None,
 ) -> Fit:
     """Fit the measured `steps` (rows of trace.STEP, duration_s what the clock said).
 
+    graph_decodes: decodes that ran as a whole where they were alone, 0 where every step was eager.
     max_context: the longest context that was reached; None: what the steps themselves show.
     contaminated: why the run's times are not to be trusted, None for a quiet machine.
     CalibrationError for such a run, for too few steps of a kind, and for steps whose times do not
@@ -80,7 +90,7 @@ def fit(
     order = np.random.default_rng(seed).permutation(len(steps))
     held_out = round(HELD_OUT * len(steps))
     test, train = steps[order[:held_out]], steps[order[held_out:]]
-    coefficients = solved(train, floors(train) if hinge else np.zeros(0))
+    coefficients = solved(train, floors(train) if hinge else np.zeros(0), graph_decodes)
     seconds, real = predict(coefficients, test), np.asarray(test.duration_s)
     errors = np.abs(seconds / real - 1.0)
     spread = float(((real - real.mean()) ** 2).sum())
@@ -136,14 +146,17 @@ def longest_context(steps: Table) -> int:
 # --- least squares --------------------------------------------------------------------------------
 
 
-def load_of(steps: Table) -> Floats:
-    """(num_steps, 5) 1, P, D, C, X of each step."""
+def load_of(steps: Table, graph_decodes: int = 0) -> Floats:
+    """(num_steps, 6) 1, P, D, C, X of each step, and whether it was eager; 0 in all where no two
+    differ in that: it is no more than the 1."""
+    eager = (steps.num_prefill_tokens > 0) | (steps.num_decodes > graph_decodes)
     columns = (
         np.ones(len(steps)),
         steps.num_prefill_tokens,
         steps.num_decodes,
         steps.decode_context,
         steps.prefill_pairs,
+        eager & ~eager.all(),
     )
     return np.stack([np.asarray(column, np.float64) for column in columns], axis=1)
 
@@ -154,9 +167,9 @@ def floors(steps: Table) -> Floats:
     return np.unique(np.round(np.geomspace(1.0, max(most, 2.0), NUM_FLOORS)))
 
 
-def solved(steps: Table, candidates: Floats) -> Coefficients:
+def solved(steps: Table, candidates: Floats, graph_decodes: int = 0) -> Coefficients:
     """The best non-negative coefficients, without a hinge and with each candidate for it."""
-    load, seconds = load_of(steps), np.asarray(steps.duration_s)
+    load, seconds = load_of(steps, graph_decodes), np.asarray(steps.duration_s)
     values, best = weighted_nnls(load, seconds)
     found = dict(zip(NAMES, values.tolist(), strict=True))
     tokens = np.asarray(steps.num_prefill_tokens + steps.num_decodes, np.float64)
@@ -167,7 +180,7 @@ def solved(steps: Table, candidates: Floats) -> Coefficients:
             best = residual
             found = dict(zip((*NAMES, "hinge_token_s"), values.tolist(), strict=True))
             found["hinge_tokens"] = floor
-    return Coefficients(**found)
+    return Coefficients(graph_decodes=graph_decodes, **found)
 
 
 def weighted_nnls(load: Floats, seconds: Floats) -> tuple[Floats, float]:

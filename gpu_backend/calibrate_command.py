@@ -153,6 +153,7 @@ def calibrate(
     found = fit(
         steps,
         hinge=hinge,
+        graph_decodes=run.graph_decodes,
         seed=seed,
         max_context=max(map(longest_of, runs), default=None),
         contaminated=contaminated,

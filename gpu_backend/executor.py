@@ -45,7 +45,7 @@ class Executor:
     def __init__(
         self, runner: Runner, asked: Asked, check: Callable[[], None] | None = None
     ) -> None:
-        """check: called before every layer of an eager step; what it raises stops the step."""
+        """check: called before every layer, or before a graph; what it raises stops the step."""
         self.runner, self.asked, self.check = runner, asked, check
         self.tokens = asked.tokens.copy()
         self.held: dict[int, Ints] = {}  # blocks of who ran in the step before, if swaps happen
@@ -63,14 +63,14 @@ class Executor:
             self.swap(state, replica)
         batch = self.batch(state, replica)
         self.pool.open_blocks(batch.fresh_blocks, batch.tails)
-        prepared = self.runner.prepare(batch)
+        forward = self.runner.prepare(batch)
         watch.lap()
-        logits = self.runner.forward(prepared, self.check)
+        logits = forward(self.check)
         watch.lap()
         emitted = self.emit(state, batch, logits, flags) if len(batch.sampled) else ()
         watch.lap()
         device = self.runner.model.device
-        times = watch.row(batch.num_tokens, self.runner.last_graph, on_cpu=not device.is_cuda)
+        times = watch.row(batch.num_tokens, self.runner.last_rows, on_cpu=not device.is_cuda)
         return Executed(times, emitted)
 
     def batch(self, state: State, replica: int) -> Batch:

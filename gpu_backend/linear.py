@@ -18,7 +18,7 @@ class Linear:
     def __init__(
         self, weight: torch.Tensor, bias: torch.Tensor | None = None, *, keep: bool = False
     ) -> None:
-        """keep: the plain weight is needed elsewhere too (an embedding that is tied)."""
+        """keep: the plain weight stays too, for a tied embedding or compiled decode steps."""
         self.bias = bias
         self.packed = reorder(weight) if packing(weight.device, weight.dtype) == "oneDNN" else None
         self.weight = weight if keep or self.packed is None else None

@@ -17,7 +17,7 @@ import numpy as np
 
 __all__ = ["STEP_TIME", "Neighbours", "Stopwatch", "contamination"]
 
-# One row a step, seconds. flagged: wall > 1.2 x CPU time. graph: replayed as a CUDA graph.
+# One row a step, seconds. flagged: wall > 1.2 x CPU time. padded_batch: rows of its graph or loop.
 STEP_TIME = np.dtype(
     [
         ("whole_s", np.float64),
@@ -26,7 +26,7 @@ STEP_TIME = np.dtype(
         ("sample_s", np.float64),
         ("cpu_s", np.float64),
         ("num_tokens", np.int64),  # computed, padding included
-        ("padded_batch", np.int64),  # rows of the CUDA graph, 0 for an eager step
+        ("padded_batch", np.int64),  # rows of a step that ran as a whole, 0 for an eager one
         ("flagged", np.bool_),
     ],
     align=True,

@@ -69,6 +69,7 @@ class RealRun:
     served: Served
     backend: str
     guess: Any  # a LATENCY row before any calibration
+    graph_decodes: int  # that run as a whole where they are alone; 0: every step is eager
 
     @property
     def trace(self) -> Trace:
@@ -135,7 +136,7 @@ def run_scenario(
         cancelled=cancelled,
         on_step=told,
     )
-    return RealRun(loaded, device, wanted, served, backend, guess)
+    return RealRun(loaded, device, wanted, served, backend, guess, runner.most_rows)
 
 
 def make_runner(loaded: Loaded, policy: Table, device: Device) -> tuple[Runner, str]:
@@ -145,8 +146,11 @@ def make_runner(loaded: Loaded, policy: Table, device: Device) -> tuple[Runner, 
     pool = KvPool(model.architecture, int(row.num_gpu_blocks), size, device)
     attention, said = choose_attention(model.architecture, device, size)
     if not device.is_cuda:
-        linear = packing(device.torch_device, device.dtype)
-        return Runner(model, pool, attention), f"{said}; linear layers: {linear}"
+        runner = Runner(model, pool, attention, compiled=True)
+        said += f"; linear layers: {packing(device.torch_device, device.dtype)}"
+        if runner.compiled is None:
+            return runner, f"{said}; decode steps too: their plain weights do not fit beside"
+        return runner, f"{said}; steps of up to {runner.most_rows} decodes: one compiled loop"
     width = -(-int(row.max_model_len) // size)
     capture = cuda_capture(device.torch_device)
     runner = Runner(model, pool, attention, capture=capture, table_width=width)

@@ -1,7 +1,8 @@
-"""How a step's forward pass is started: eagerly, or on a GPU as a recorded graph.
+"""How a step's forward pass is started: operator by operator (eagerly), or, of decodes alone, as a
+whole: on a CPU as one compiled loop (compiled_decode.py), on a GPU as a recorded graph.
 
-A step of decodes alone is a fixed sequence of kernels, so it is recorded once for each batch of 1,
-2, 4, 8, ... rows and replayed from static tensors that are refilled in place; a smaller batch is
+On a GPU such a step is a fixed sequence of kernels, so it is recorded once for each batch of 1, 2,
+4, 8, ... rows and replayed from static tensors that are refilled in place; a smaller batch is
 padded with rows that write to the null block and whose logits nobody reads. Launching thirty layers
 of small kernels one by one costs a small model more than computing them.
 """
@@ -13,16 +14,23 @@ from typing import Any
 import torch
 
 from gpu_backend.batch import Batch
+from gpu_backend.compiled_decode import MOST_ROWS, CompiledDecode
 from gpu_backend.kv_pool import KvPool
 from gpu_backend.model import Attention, Inputs, Model
 from gpu_backend.paged_attention import PagedAttention, PagedMetadata
 
-__all__ = ["MOST_GRAPH_ROWS", "Graph", "Prepared", "Runner", "cuda_capture", "graph_rows"]
+__all__ = ["MOST_GRAPH_ROWS", "Forward", "Graph", "Runner", "cuda_capture", "graph_rows"]
 
 MOST_GRAPH_ROWS = 256
 
 # Records what a function does on the device; returns what does it again, into the same tensors.
 Capture = Callable[[Callable[[], torch.Tensor]], Callable[[], torch.Tensor]]
+
+# Called before every layer, or before a graph; may raise to stop the step.
+Check = Callable[[], None] | None
+
+# A step that is ready to go: logits (rows sampled, vocab_size).
+Forward = Callable[[Check], torch.Tensor]
 
 
 def graph_rows(rows: int) -> int:
@@ -64,15 +72,6 @@ class Graph:
     replay: Callable[[], torch.Tensor]
 
 
-@dataclass(frozen=True)
-class Prepared:
-    """A step ready to go: `graph` where it is a replay of its first `rows` rows."""
-
-    inputs: Inputs
-    graph: Graph | None
-    rows: int
-
-
 class Runner:
     """Starts forward passes of one model over one pool."""
 
@@ -84,36 +83,51 @@ class Runner:
         *,
         capture: Capture | None = None,
         table_width: int = 0,
+        compiled: bool = False,
     ) -> None:
         """capture: records decode steps (paged attention only), whose block tables have
-        `table_width` columns; None: every step is eager."""
+        `table_width` columns; compiled: a CPU's decode steps run as one loop, if the model has its
+        plain weights. Without either every step is eager."""
         self.model, self.pool, self.attention = model, pool, attention
         self.capture = capture if isinstance(attention, PagedAttention) else None
         self.table_width = table_width
         self.graphs: dict[int, Graph] = {}
-        self.last_graph = 0  # rows of the graph of the last step, 0 for an eager one
+        self.compiled = CompiledDecode(model, pool) if compiled and model.has_plain else None
+        self.last_rows = 0  # rows of the last step where it ran as a whole, 0 for an eager one
 
-    def prepare(self, batch: Batch) -> Prepared:
-        """The batch on the device; decodes alone in the static tensors of a graph."""
+    @property
+    def most_rows(self) -> int:
+        """Decodes that run as a whole if nothing else is in their step; 0: every step is eager."""
+        if self.compiled is not None:
+            return MOST_ROWS[self.model.device.dtype]
+        return MOST_GRAPH_ROWS if self.capture is not None else 0
+
+    def prepare(self, batch: Batch) -> Forward:
+        """What computes the step; all that goes to the device is there."""
+        decodes = batch.num_single == batch.num_rows <= self.most_rows
+        self.last_rows = batch.num_rows if decodes else 0
+        if decodes and self.compiled is not None:
+            return self.compiled.prepare(batch)
         inputs = self.model.inputs(batch, self.attention)
-        decodes = batch.num_single == batch.num_rows == len(batch.sampled)
-        size = graph_rows(batch.num_rows) if self.capture is not None and decodes else 0
-        self.last_graph = size
-        if not size:
-            return Prepared(inputs, None, len(batch.sampled))
+        if decodes and len(batch.sampled) == batch.num_rows:
+            return self.replay(inputs, batch.num_rows)
+        self.last_rows = 0
+        return lambda check: self.model.forward(inputs, self.pool, self.attention, check)
+
+    def replay(self, inputs: Inputs, rows: int) -> Forward:
+        """`rows` decodes in the static tensors of a graph, which is recorded if it is the first."""
+        size = self.last_rows = graph_rows(rows)
         if size not in self.graphs:
             self.graphs[size] = self.record(size)
         graph = self.graphs[size]
-        refill(graph.inputs, inputs, batch.num_rows)
-        return Prepared(graph.inputs, graph, batch.num_rows)
+        refill(graph.inputs, inputs, rows)
 
-    def forward(self, prepared: Prepared, check: Callable[[], None] | None = None) -> torch.Tensor:
-        """Logits (rows sampled, vocab_size)."""
-        if prepared.graph is None:
-            return self.model.forward(prepared.inputs, self.pool, self.attention, check)
-        if check is not None:
-            check()
-        return prepared.graph.replay()[: prepared.rows]
+        def forward(check: Check) -> torch.Tensor:
+            if check is not None:
+                check()
+            return graph.replay()[:rows]
+
+        return forward
 
     def record(self, size: int) -> Graph:
         """Record a decode step of `size` rows, all of them padding so far."""

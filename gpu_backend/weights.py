@@ -5,6 +5,7 @@ another; the rows of each head of Q and K are reordered so that rotary pairs sta
 """
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from gpu_backend.architecture import Architecture
-from gpu_backend.device import Device, check_memory
+from gpu_backend.device import Device, check_memory, too_little
 from gpu_backend.linear import Linear, packing
 from gpu_backend.model import Layer, Model
 
@@ -31,6 +32,17 @@ def weight_bytes(architecture: Architecture, device: Device) -> int:
     if shape.tied_embeddings and packing(device.torch_device, device.dtype) == "oneDNN":
         parameters += shape.head_parameters
     return parameters * device.element_bytes
+
+
+def keeps_plain(architecture: Architecture, device: Device) -> bool:
+    """Whether the plain weights stay beside oneDNN's, which compiled decode steps want: where both
+    fit, and as much again stays free."""
+    if device.is_cuda or packing(device.torch_device, device.dtype) != "oneDNN":
+        return False
+    shape = architecture.shape
+    again = shape.linear_parameters + (0 if shape.tied_embeddings else shape.head_parameters)
+    both = weight_bytes(architecture, device) + again * device.element_bytes
+    return too_little(device, 2 * both) is None
 
 
 def random_model(architecture: Architecture, device: Device, seed: int = 0) -> Model:
@@ -101,17 +113,18 @@ def assemble(architecture: Architecture, device: Device, source: Source) -> Mode
     shape = architecture.shape
     check_memory(device, weight_bytes(architecture, device), f"the weights of {shape.name}")
     embedding = source("model.embed_tokens.weight", (shape.vocab_size, shape.hidden_size))
-    layers = [layer(architecture, source, k) for k in range(shape.num_layers)]
+    keep = keeps_plain(architecture, device)
+    layers = [layer(architecture, source, k, keep) for k in range(shape.num_layers)]
     final_norm = source("model.norm.weight", (shape.hidden_size,))
     if shape.tied_embeddings:
         head = Linear(embedding, keep=True)
     else:
-        head = Linear(source("lm_head.weight", (shape.vocab_size, shape.hidden_size)))
+        head = Linear(source("lm_head.weight", (shape.vocab_size, shape.hidden_size)), keep=keep)
     return Model(architecture, device, embedding, layers, final_norm, head)
 
 
-def layer(architecture: Architecture, source: Source, k: int) -> Layer:
-    """Layer `k`, its matrices joined."""
+def layer(architecture: Architecture, source: Source, k: int, keep: bool) -> Layer:
+    """Layer `k`, its matrices joined. keep: their plain weights stay where they are packed."""
     shape, prefix = architecture.shape, f"model.layers.{k}"
     hidden, middle, dim = shape.hidden_size, shape.intermediate_size, shape.head_dim
     attention = f"{prefix}.self_attn"
@@ -131,16 +144,17 @@ def layer(architecture: Architecture, source: Source, k: int) -> Layer:
             parts.append(part if name == "v" else pair_rows(part, dim))
         return torch.cat(parts)
 
+    linear = partial(Linear, keep=keep)
     norms: dict[str, Any] = {"q_norm": None, "k_norm": None}
     if shape.qk_norm:
         norms = {n: pair_rows(source(f"{attention}.{n}.weight", (dim,)), dim) for n in norms}
     return Layer(
         input_norm=source(f"{prefix}.input_layernorm.weight", (hidden,)),
-        qkv=Linear(projection("weight"), projection("bias") if shape.qkv_bias else None),
-        output=Linear(source(f"{attention}.o_proj.weight", (hidden, architecture.q_size))),
+        qkv=linear(projection("weight"), projection("bias") if shape.qkv_bias else None),
+        output=linear(source(f"{attention}.o_proj.weight", (hidden, architecture.q_size))),
         mlp_norm=source(f"{prefix}.post_attention_layernorm.weight", (hidden,)),
-        gate_up=Linear(joined("gate_proj", "up_proj", rows=middle, columns=hidden)),
-        down=Linear(source(f"{prefix}.mlp.down_proj.weight", (hidden, middle))),
+        gate_up=linear(joined("gate_proj", "up_proj", rows=middle, columns=hidden)),
+        down=linear(source(f"{prefix}.mlp.down_proj.weight", (hidden, middle))),
         **norms,
     )
 

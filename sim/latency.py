@@ -22,9 +22,11 @@ GEMM efficiency grows with the tokens T of the step: mfu * T / (T + mfu_half_tok
 
 A measured profile (sim.profiles) is linear in the load of a step, with a floor under one term:
 
-    step + p P + d D + c C + x X + h max(T0, P + D)
+    step + p P + d D + c C + x X + h max(T0, P + D) + e [P > 0 or D > G]
 
-P prefill tokens, D decodes, C decode_context, X prefill_pairs; h = 0 without the hinge.
+P prefill tokens, D decodes, C decode_context, X prefill_pairs; h = 0 without the hinge. A step of
+at most G decodes and nothing else runs as a whole (a CUDA graph, one compiled loop), any other
+operator by operator, which costs e more; G = 0 where every step does.
 
 Units: seconds, bytes, FLOP. Every quantity of a row is that of one GPU of the tensor-parallel
 group. Not modelled: tile quantisation, CUDA-graph padding, clocks that drop under load.
@@ -54,6 +56,8 @@ LATENCY = np.dtype(
         ("prefill_pair_s", np.float64),
         ("hinge_tokens", np.float64),  # T0
         ("hinge_token_s", np.float64),  # h
+        ("graph_decodes", np.float64),  # G
+        ("eager_step_s", np.float64),  # e
         # work of one GPU
         ("gemm_flop_per_token", np.float64),
         ("head_flop_per_row", np.float64),
@@ -105,6 +109,7 @@ MEASURED_TERMS = (
     "decode_context",
     "prefill_pairs",
     "tokens_or_floor",
+    "eager",
 )
 # What a maximum was taken of, beside the terms: (compute, memory) of the first four.
 ROOFS = (
@@ -208,8 +213,9 @@ def terms(latency: Any, step: Any) -> tuple[float, ...]:
 @njit
 def measured_terms(latency: Any, step: Any) -> tuple[float, ...]:
     """Seconds of a step under a measured profile, in the order of MEASURED_TERMS, swap left out.
-    The linear toy is one whose last three are 0."""
+    The linear toy is one whose last four are 0."""
     num_tokens = float(step.num_prefill_tokens) + float(step.num_decodes)
+    eager = step.num_prefill_tokens > 0 or step.num_decodes > latency.graph_decodes
     return (
         latency.step_s,
         step.num_prefill_tokens * latency.prefill_token_s,
@@ -217,6 +223,7 @@ def measured_terms(latency: Any, step: Any) -> tuple[float, ...]:
         step.decode_context * latency.decode_context_s,
         step.prefill_pairs * latency.prefill_pair_s,
         max(latency.hinge_tokens, num_tokens) * latency.hinge_token_s,
+        latency.eager_step_s if eager else 0.0,
     )
 
 
@@ -224,9 +231,9 @@ def measured_terms(latency: Any, step: Any) -> tuple[float, ...]:
 def step_seconds(latency: Any, step: Any) -> float:
     """Duration of one step in seconds. `latency`: a row of LATENCY; `step`: a row of trace.STEP."""
     if latency.kind != ROOFLINE:
-        fixed, prefill, decodes, context, pairs, hinge = measured_terms(latency, step)
+        fixed, prefill, decodes, context, pairs, hinge, eager = measured_terms(latency, step)
         swap = swap_seconds(latency, step)
-        return float(fixed + prefill + decodes + context + pairs + hinge + swap)
+        return float(fixed + prefill + decodes + context + pairs + hinge + eager + swap)
     linear, decode, prefill, head, activations, all_reduce, launch, host, swap = terms(
         latency, step
     )

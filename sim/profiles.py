@@ -57,6 +57,8 @@ class Coefficients(Spec):
     prefill_pair_s: Cost
     hinge_tokens: Annotated[float, Field(ge=0, le=1e7)] = 0.0
     hinge_token_s: Cost = 0.0
+    graph_decodes: Count = 0
+    eager_step_s: Cost = 0.0
 
 
 def any_version(value: object) -> object:

@@ -79,6 +79,26 @@ def test_the_hinge_is_not_taken_where_it_gains_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_what_an_eager_step_costs_more_is_found_where_decodes_run_as_a_whole(seed: int) -> None:
+    times = {"graph_decodes": 8, "eager_step_s": 0.02}
+    steps = timed(mixed_steps(seed=seed), **times)
+    with_term, without = fit(steps, graph_decodes=8, seed=seed), fit(steps, seed=seed)
+    assert with_term.coefficients.model_dump() == pytest.approx(
+        KNOWN | times | {"hinge_tokens": 0.0, "hinge_token_s": 0.0}, rel=1e-8
+    )
+    assert with_term.mape < 1e-9
+    assert without.mape > 0.02
+
+
+def test_steps_that_are_all_eager_tell_nothing_of_it() -> None:
+    steps = mixed_steps()
+    steps.num_prefill_tokens = np.maximum(steps.num_prefill_tokens, 1)
+    found_with = fit(timed(steps), graph_decodes=8).coefficients
+    assert found_with.eager_step_s == 0.0
+    assert found_with.step_s == pytest.approx(KNOWN["step_s"], rel=1e-8)
+
+
 def test_noise_gives_no_negative_term_where_plain_least_squares_does() -> None:
     negative = 0
     for seed in range(20):

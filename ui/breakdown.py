@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from sim.compiled import njit
-from sim.latency import LINEAR, MEASURED, measured_terms, roofs, terms
+from sim.latency import LINEAR, MEASURED, MEASURED_TERMS, measured_terms, roofs, terms
 
 ROOFLINE_TEXT = (
     "linear layers {0} (the larger of GEMM {1} and weight reads {2}) · attention {3} · "
@@ -19,6 +19,7 @@ MEASURED_TEXT = (
     "of prompts {4}"
 )
 HINGE_TEXT = " · tokens, or their floor {5}"
+EAGER_TEXT = " · operator by operator {6}"
 
 
 @dataclass(frozen=True)
@@ -39,11 +40,13 @@ def of_steps(latency: Any, steps: np.recarray) -> Breakdown:
             steps.num_decodes * latency.decode_s,
         )
         return Breakdown(np.stack(parts, axis=1), LINEAR_TEXT)
-    seconds = np.zeros((len(steps), 6))
     if latency.kind == MEASURED:
+        seconds = np.zeros((len(steps), len(MEASURED_TERMS)))
         _measured(latency, steps, seconds)
         hinge = HINGE_TEXT if latency.hinge_token_s > 0 else ""
-        return Breakdown(seconds, f"{MEASURED_TEXT}{hinge} ms")
+        eager = EAGER_TEXT if latency.eager_step_s > 0 else ""
+        return Breakdown(seconds, f"{MEASURED_TEXT}{hinge}{eager} ms")
+    seconds = np.zeros((len(steps), 6))
     _roofline(latency, steps, seconds)
     return Breakdown(seconds, ROOFLINE_TEXT)
 
@@ -67,5 +70,5 @@ def _roofline(latency: Any, steps: Any, seconds: Any) -> None:
 def _measured(latency: Any, steps: Any, seconds: Any) -> None:
     for s in range(len(steps)):
         parts = measured_terms(latency, steps[s])
-        for k in range(6):
+        for k in range(len(parts)):
             seconds[s, k] = parts[k]

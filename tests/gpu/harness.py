@@ -29,14 +29,16 @@ TEXTS = (
 PROMPTS = tuple(tuple(text.encode()) for text in TEXTS)
 
 
-def executor_for(model: Model, policy: Table, asked: Asked, *, tile_tokens: int = 64) -> Executor:
+def executor_for(
+    model: Model, policy: Table, asked: Asked, *, tile_tokens: int = 64, compiled: bool = True
+) -> Executor:
     """An executor with poisoned pages and small tiles, so that a few requests fill several."""
     row = policy[0]
     blocks, size = int(row.num_gpu_blocks), int(row.block_size)
     pool = KvPool(model.architecture, blocks, size, model.device, poison=True)
     device = model.device
     attention = TiledAttention(model.architecture, device.torch_device, device.dtype, tile_tokens)
-    return Executor(Runner(model, pool, attention), asked)
+    return Executor(Runner(model, pool, attention, compiled=compiled), asked)
 
 
 def generate(
@@ -47,15 +49,17 @@ def generate(
     *,
     asked: dict[str, Any] | None = None,
     columns: dict[str, int] | None = None,
+    compiled: bool = True,
     **knobs: Any,
 ) -> Served:
-    """Serve `prompts`; the scheduler's state is checked after every step, its blocks at the end."""
+    """Serve `prompts`; the scheduler's state is checked after every step, its blocks at the end.
+    compiled: decodes alone run as one loop, as on every CPU with room for it."""
     policy = policy_rows(engine, columns=columns, **knobs)
     wanted = ask(prompts, max_tokens, **(asked or {}))
     served = serve(
         wanted,
         policy,
-        executor_for(model, policy, wanted),
+        executor_for(model, policy, wanted, compiled=compiled),
         on_step=lambda state, executed: check_integrity(state),
     )
     check_ended(served, policy)

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from gpu_backend import __main__ as command_line
 from gpu_backend import calibrate_command
 from gpu_backend.calibrate import CalibrationError, predict, solved
 from gpu_backend.calibrate_command import calibrate, mixed_scenario
+from gpu_backend.compiled_decode import MOST_ROWS
 from gpu_backend.run import RealRun, Update, compare, run_scenario
 from sim import latency, profiles
 from sim.profiles import Coefficients
@@ -26,6 +28,8 @@ KNOWN = Coefficients(
     decode_s=1e-3,
     decode_context_s=2e-6,
     prefill_pair_s=1e-7,
+    graph_decodes=MOST_ROWS[torch.float32],
+    eager_step_s=0.004,
 )
 
 

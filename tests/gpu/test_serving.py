@@ -155,21 +155,24 @@ def test_a_temperature_that_is_none_is_refused(temperature: float) -> None:
 
 
 def broken_run(model: Model, error: Exception, when: int, engine: str = "vllm_v1"):
-    """A run whose `when`-th layer raises."""
+    """A run whose `when`-th layer raises, in an eager step or in a compiled one."""
     knobs = CACHING if engine == "vllm_v1" else {}
     policy = policy_rows(engine, **knobs)
     asked = ask(PROMPTS[:5], 20)
     executor = executor_for(model, policy, asked)
-    layers, plain = 0, executor.runner.attention.attend
+    layers, plain = 0, executor.runner.prepare
 
-    def attend(*arguments):
+    def layer() -> None:
         nonlocal layers
         layers += 1
         if layers == when:
             raise error
-        return plain(*arguments)
 
-    executor.runner.attention.attend = attend
+    def prepare(batch):
+        forward = plain(batch)
+        return lambda check: forward(layer)
+
+    executor.runner.prepare = prepare
     served = serve(asked, policy, executor, on_step=lambda state, executed: check_integrity(state))
     return served, policy
 

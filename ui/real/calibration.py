@@ -31,8 +31,10 @@ def calibrate(done: Done) -> Calibrated:
     steps = np.concatenate([run.trace.steps for run in runs]).view(np.recarray)
     lengths = [run.trace.requests.prompt_len + run.trace.requests.num_outputs for run in runs]
     longest = int(max(map(np.max, lengths)))
-    found = fit(steps, max_context=longest, contaminated=not_quiet(done))
     run = runs[0]
+    found = fit(
+        steps, graph_decodes=run.graph_decodes, max_context=longest, contaminated=not_quiet(done)
+    )
     device = run.device
     profile = found.profile(
         name_of(run), run.loaded.title.removesuffix(", random weights"), device.title,
@@ -61,7 +63,7 @@ def panel(done: Done) -> None:
     st.subheader("Calibrate", anchor=False)
     st.markdown(
         "The first guess knows this machine's memory bandwidth and its best matrix product, and "
-        "nothing else. Calibration fits five coefficients to 70% of the measured steps; the error "
+        "nothing else. Calibration fits six coefficients to 70% of the measured steps; the error "
         "it reports is that of the other 30%."
     )
     found = done.calibrated
@@ -99,12 +101,14 @@ def take(done: Done) -> None:
 
 def told(found: Calibrated) -> None:
     c, fit = found.profile.coefficients, found.fit
+    eager = f"; a step with a prompt in it, or more than {c.graph_decodes} decodes, takes "
+    eager = f"{eager}{cost(c.eager_step_s)} more" if c.graph_decodes else ""
     st.markdown(
         f"Fitted on {fit.num_steps} steps; on the held-out ones the mean absolute error is "
         f"**{fit.mape:.1%}**, the 90th percentile {fit.p90_error:.1%}, R² {fit.r2:.3f}. A step "
         f"costs {cost(c.step_s)}, and {cost(c.prefill_token_s)} a prompt token, "
         f"{cost(c.decode_s)} a decode, {cost(c.decode_context_s)} a token of a decode's context, "
-        f"{cost(c.prefill_pair_s)} a pair of prompt tokens. The figures "
+        f"{cost(c.prefill_pair_s)} a pair of prompt tokens{eager}. The figures "
         "above are simulated with it now."
     )
 
