@@ -19,11 +19,11 @@ import torch
 from numpy.typing import NDArray
 
 from gpu_backend.batch import Batch
-from gpu_backend.decode_kernels import decode_layer, head_product, use_threads
+from gpu_backend.decode_kernels import COMPILES, decode_layer, head_product, use_threads
 from gpu_backend.kv_pool import KvPool
 from gpu_backend.model import Layer, Model
 
-__all__ = ["MOST_ROWS", "CompiledDecode"]
+__all__ = ["MOST_ROWS", "CompiledDecode", "why_not"]
 
 # More requests than these run faster through oneDNN, which multiplies bf16 without widening it.
 MOST_ROWS = {torch.float32: 16, torch.bfloat16: 4}
@@ -48,8 +48,19 @@ class Step:
         return iter(self.__dict__.values())
 
 
+def why_not(model: Model) -> str | None:
+    """Why the decode steps of a model cannot run so, None if they can."""
+    if model.device.is_cuda:
+        return "not on a CPU"
+    if not COMPILES:
+        return "NUMBA_DISABLE_JIT is set"
+    if model.layers[0].qkv.weight is None:
+        return "the plain weights do not fit beside the packed ones"
+    return None
+
+
 class CompiledDecode:
-    """Decode steps of one model on a CPU over one pool; it must have its plain weights."""
+    """Decode steps of one model over one pool, where `why_not` names no reason."""
 
     def __init__(self, model: Model, pool: KvPool) -> None:
         self.model = model

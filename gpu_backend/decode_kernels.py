@@ -13,14 +13,16 @@ from numba.extending import overload
 
 from sim.compiled import INNER, OPTIONS
 
-__all__ = ["decode_layer", "head_product", "use_threads"]
+__all__ = ["COMPILES", "decode_layer", "head_product", "use_threads"]
 
+CONFIG: Any = numba.config
 KERNEL: Any = OPTIONS | {"fastmath": {"reassoc", "contract", "nsz"}}
 njit = numba.njit(**KERNEL)
 njit_inner = numba.njit(**KERNEL, **INNER)
 PARALLEL: Any = {"parallel": {"prange": True, "fusion": False}}
 njit_parallel = numba.njit(**KERNEL, **INNER, **PARALLEL)
 
+COMPILES = not CONFIG.DISABLE_JIT
 OUTPUTS = 32  # outputs of a product that a thread takes at a time
 
 
@@ -235,8 +237,7 @@ def attention(
 
 def use_threads(threads: int) -> None:
     """Run on so many threads, or as many as numba started, in calls from this thread of Python."""
-    config: Any = numba.config
-    numba.set_num_threads(min(threads, config.NUMBA_NUM_THREADS))
+    numba.set_num_threads(min(threads, CONFIG.NUMBA_NUM_THREADS))
 
 
 @njit

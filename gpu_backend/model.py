@@ -81,11 +81,6 @@ class Model:
             architecture.frequencies(), dtype=torch.float32, device=device.torch_device
         )
 
-    @property
-    def has_plain(self) -> bool:
-        """Whether it lies on a CPU with its plain weights, packed or not."""
-        return not self.device.is_cuda and self.layers[0].qkv.weight is not None
-
     def inputs(self, batch: Batch, attention: Attention) -> Inputs:
         """Copy a batch to the device, with the rotary angles of its positions."""
         positions = self.ids(batch.positions).to(torch.float32)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gpu_backend import model_zoo
 from gpu_backend.asked import Asked, ask
+from gpu_backend.compiled_decode import why_not
 from gpu_backend.device import Device
 from gpu_backend.executor import Executed, Executor
 from gpu_backend.kv_pool import KvPool
@@ -148,8 +149,8 @@ def make_runner(loaded: Loaded, policy: Table, device: Device) -> tuple[Runner, 
     if not device.is_cuda:
         runner = Runner(model, pool, attention, compiled=True)
         said += f"; linear layers: {packing(device.torch_device, device.dtype)}"
-        if runner.compiled is None:
-            return runner, f"{said}; decode steps too: their plain weights do not fit beside"
+        if reason := why_not(model):
+            return runner, f"{said}; decode steps are not compiled: {reason}"
         return runner, f"{said}; steps of up to {runner.most_rows} decodes: one compiled loop"
     width = -(-int(row.max_model_len) // size)
     capture = cuda_capture(device.torch_device)

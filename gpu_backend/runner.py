@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from gpu_backend.batch import Batch
-from gpu_backend.compiled_decode import MOST_ROWS, CompiledDecode
+from gpu_backend.compiled_decode import MOST_ROWS, CompiledDecode, why_not
 from gpu_backend.kv_pool import KvPool
 from gpu_backend.model import Attention, Inputs, Model
 from gpu_backend.paged_attention import PagedAttention, PagedMetadata
@@ -86,13 +86,14 @@ class Runner:
         compiled: bool = False,
     ) -> None:
         """capture: records decode steps (paged attention only), whose block tables have
-        `table_width` columns; compiled: a CPU's decode steps run as one loop, if the model has its
-        plain weights. Without either every step is eager."""
+        `table_width` columns; compiled: a CPU's decode steps run as one loop, if they can. Without
+        either every step is eager."""
         self.model, self.pool, self.attention = model, pool, attention
         self.capture = capture if isinstance(attention, PagedAttention) else None
         self.table_width = table_width
         self.graphs: dict[int, Graph] = {}
-        self.compiled = CompiledDecode(model, pool) if compiled and model.has_plain else None
+        whole = compiled and why_not(model) is None
+        self.compiled = CompiledDecode(model, pool) if whole else None
         self.last_rows = 0  # rows of the last step where it ran as a whole, 0 for an eager one
 
     @property
