@@ -1,101 +1,128 @@
 """How well a calibration in situ foretells other requests on this machine:
 
-    python -m benchmarks.calibration [MODEL]
+    python -m benchmarks.calibration [--model MODEL] [--repeats N]
 
-Calibrates on random mixed steps, then serves another seed at three rates and simulates it with the
-profile: error and bias of the step times, and the differences of TTFT, TPOT and E2E at p50 and p95.
-Figures count on a quiet machine only; a run that was not quiet is named. How far a machine's steps
-are from being a function of their load is measured too: the very same steps, taken again and again,
-against their own median. No profile can be nearer than that.
+In turns, so that a slow spell of the machine hits all alike: a round of random mixed steps to
+calibrate on, another seed at three rates, and one plan that is the same each time. Then one profile
+is fitted to all rounds, and every other run is simulated with it: error and bias of the step times,
+and the differences of TTFT, TPOT and E2E at p50 and p95, as the median of the repeats and the
+worst of them.
+
+No profile can be nearer than the machine is to itself: the one plan tells how far a step is from
+its own median, and how far the profile is from that median, where the machine's noise has gone.
+Figures count on a quiet machine only; runs that were not quiet are counted.
 """
 
 import sys
 
+import click
 import numpy as np
 
 from gpu_backend import model_zoo
-from gpu_backend.calibrate import CalibrationError
-from gpu_backend.calibrate_command import calibrate, mixed_scenario, rate_of
+from gpu_backend.calibrate import CalibrationError, fit
+from gpu_backend.calibrate_command import longest_of, mixed_scenario, rate_of, steps_of
 from gpu_backend.device import Device, choose
-from gpu_backend.run import POINTS, Comparison, RealRun, compare, run_scenario
+from gpu_backend.device_options import device_options
+from gpu_backend.run import POINTS, RealRun, compare, run_scenario
 from sim import latency
 from sim.run import workload_of
 
-RATES = (0.5, 1.0, 1.5)  # of the rate that was calibrated at
+RATES = (0.5, 1.0, 1.5)  # of the rate that is calibrated at
 OTHER_SEED = 100
 BLOCKS = ("ttft_s", "tpot_s", "e2e_s")
-TRIES = 3  # for a quiet run
-REPEATS = 5
 ALL_AT_ONCE_PER_S = 1e6  # a rate at which plans do not depend on how long steps take
 STEP_PROMISE, FIGURE_PROMISE = 0.08, 0.10
 
 
-def main(model: str = "random:llama-15m") -> int:
-    device = choose()
+@click.command()
+@click.option("--model", default="random:llama-15m", show_default=True)
+@click.option("--repeats", type=click.IntRange(2, 100), default=5, show_default=True)
+@device_options
+def main(model: str, repeats: int, kind: str, dtype: str, threads: int | None) -> None:
+    """Print how far the profile is from what was measured."""
+    device = choose(kind, dtype, threads)
     print(f"{model} on {device.title}, {device.dtype_name}, {device.threads} threads")
     rate = rate_of(model, device)
+    rounds, fixed = [], []
+    others: dict[float, list[RealRun]] = {factor: [] for factor in RATES}
+    for k in range(repeats):
+        rounds.append(served(model, device, rate, k))
+        for place, (factor, runs) in enumerate(others.items()):
+            runs.append(served(model, device, factor * rate, OTHER_SEED + place))
+        fixed.append(served(model, device, ALL_AT_ONCE_PER_S, OTHER_SEED))
+    quiet = [run for run in rounds if run.served.contaminated_why is None]
+    print(f"rounds to calibrate on: {repeats}, quiet {len(quiet)}")
     try:
-        found = calibrate(model, device, rate_per_s=rate)
+        found = fit(
+            steps_of(quiet or rounds),
+            graph_decodes=rounds[0].graph_decodes,
+            max_context=max(map(longest_of, rounds)),
+        )
     except CalibrationError as error:
-        print(f"no figures: {error}")
-        return 1
-    fit = found.fit
+        sys.exit(f"no figures: {error}")
     print(
-        f"calibrated on {fit.num_steps} steps, {len(found.left_out)} noisy rounds left out: "
-        f"held-out MAPE {fit.mape:.1%}, p90 {fit.p90_error:.1%}, R2 {fit.r2:.3f}"
+        f"calibrated on {found.num_steps} steps: held-out MAPE {found.mape:.1%}, "
+        f"p90 {found.p90_error:.1%}, R2 {found.r2:.3f}"
     )
-    print(f"the same steps {REPEATS} times: {noise(model, device):.1%} off their own median")
-    times = latency.measured(fit.coefficients.model_dump())
-    worst_step = worst_figure = 0.0
-    for k, factor in enumerate(RATES):
-        comparison = compare(served(model, device, factor * rate, OTHER_SEED + k), times)
-        error, figures = told(comparison, factor)
-        worst_step, worst_figure = max(worst_step, error), max(worst_figure, figures)
-    kept = worst_step <= STEP_PROMISE and worst_figure <= FIGURE_PROMISE
+    times = latency.measured(found.coefficients.model_dump())
+    step_error = one_plan(fixed, times)
+    worst = max(told(factor, runs, times) for factor, runs in others.items())
+    kept = step_error <= STEP_PROMISE and worst <= FIGURE_PROMISE
     print(
-        f"worst step MAPE {worst_step:.1%} (promise {STEP_PROMISE:.0%}), worst figure "
-        f"{worst_figure:.1%} (promise {FIGURE_PROMISE:.0%}): {'kept' if kept else 'not kept'}"
+        f"steps {step_error:.1%} (promise {STEP_PROMISE:.0%}), worst figure {worst:.1%} (promise "
+        f"{FIGURE_PROMISE:.0%}): {'kept' if kept else 'not kept'}"
     )
-    return 0
 
 
 def served(model: str, device: Device, rate: float, seed: int) -> RealRun:
-    """Random mixed requests; the first quiet run, or the last try."""
+    """Random mixed requests."""
     longest = model_zoo.load(model, device).model.architecture.shape.max_model_len
     scenario = mixed_scenario(rate, seed, longest)
     workload, _ = workload_of(scenario)
-    for _ in range(TRIES):
-        run = run_scenario(scenario, workload, device, model=model)
-        if not run.served.contaminated:
-            break
-    return run
+    return run_scenario(scenario, workload, device, model=model)
 
 
-def noise(model: str, device: Device) -> float:
-    """Mean absolute relative difference of a step's time to its median over the repeats."""
-    runs = [served(model, device, ALL_AT_ONCE_PER_S, OTHER_SEED) for _ in range(REPEATS)]
+def one_plan(runs: list[RealRun], times: np.void) -> float:
+    """Print how far the very same steps are from their own median, and the profile from it;
+    returns the latter."""
     seconds = np.stack([run.served.times["whole_s"] for run in runs])
-    return float(np.abs(seconds / np.median(seconds, axis=0) - 1.0).mean())
+    median = np.median(seconds, axis=0)
+    foretold = compare(runs[0], times).step_s
+    noise, error = (float(np.abs(x / median - 1.0).mean()) for x in (seconds, foretold))
+    print(
+        f"the same {len(median)} steps {len(runs)} times: a step is {noise:.1%} off its own "
+        f"median, the profile {error:.1%} (bias {float((foretold / median - 1.0).mean()):+.1%})"
+    )
+    return error
 
 
-def told(comparison: Comparison, factor: float) -> tuple[float, float]:
-    """Print a rate's line; (step MAPE, largest absolute difference of a figure)."""
-    run = comparison.run
-    relative = comparison.step_s / run.served.times["whole_s"] - 1.0
-    error = float(np.abs(relative).mean())
+def told(factor: float, runs: list[RealRun], times: np.void) -> float:
+    """Print a rate's line; the largest median difference of a figure."""
+    comparisons = [compare(run, times) for run in runs]
+    relative = [c.step_s / c.run.served.times["whole_s"] - 1.0 for c in comparisons]
     differences = {
-        f"{block[:-2]} {point}": comparison.difference[block][point]
+        f"{block[:-2]} {point}": [c.difference[block][point] for c in comparisons]
         for block in BLOCKS
         for point in POINTS
     }
-    cells = ", ".join(f"{name} {value:+.1%}" for name, value in differences.items())
-    noisy = f"  NOT QUIET: {run.served.contaminated_why}" if run.served.contaminated else ""
-    print(
-        f"{factor:g} x the rate, {len(relative)} steps: step MAPE {error:.1%}, bias "
-        f"{float(relative.mean()):+.1%}; {cells}{noisy}"
+    cells = ", ".join(
+        f"{name} {np.median(values):+.1%} ({max(values, key=abs):+.1%})"
+        for name, values in differences.items()
     )
-    return error, max(abs(value) for value in differences.values())
+    error, bias = (
+        float(np.median([reckon(x) for x in relative])) for reckon in (absolute, np.mean)
+    )
+    quiet = sum(run.served.contaminated_why is None for run in runs)
+    print(
+        f"{factor:g} x the rate, {len(runs)} runs, {quiet} quiet: step MAPE {error:.1%}, bias "
+        f"{bias:+.1%}; median (worst): {cells}"
+    )
+    return max(abs(float(np.median(values))) for values in differences.values())
+
+
+def absolute(x: np.ndarray) -> float:
+    return float(np.abs(x).mean())
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    main()
