@@ -16,7 +16,7 @@ def column(table: Table, name: str) -> np.ndarray:
 
 def number(table: Table, replica: int, name: str) -> int:
     """A whole number of a replica's row."""
-    return int(columns(table)[replica][name])
+    return int(columns(table)[name][replica])
 
 
 def check_integrity(state: State, replica: int = 0) -> None:
@@ -57,9 +57,11 @@ def waiting_ids(state: State, replica: int = 0) -> list[int]:
 def free_blocks(state: State, replica: int = 0) -> list[int]:
     """The free list from its head on; each link back must be the reverse of the one that led on."""
     blocks = state.blocks[replica]
-    links, free = column(blocks, "next_free").tolist(), []
+    links: list[int] = column(blocks, "next_free").tolist()
+    free: list[int] = []
     block = links[0]
     while block != 0:
+        assert len(free) < len(links), "the free list does not end"
         free.append(block)
         block = links[block]
     before = column(blocks, "previous_free")[[*free, 0]]
@@ -78,22 +80,22 @@ def with_status(state: State, replica: int, *statuses: int) -> list[int]:
 
 
 def check_lists(state: State, replica: int) -> None:
-    requests, policy = state.requests, columns(state.policy)[replica]
+    requests, policy = state.requests, columns(state.policy)
     running, waiting = running_ids(state, replica), waiting_ids(state, replica)
     assert len(set(running) | set(waiting)) == len(running) + len(waiting), "a request stands twice"
-    assert len(running) <= policy["max_num_seqs"], "more run than max_num_seqs"
+    assert len(running) <= policy["max_num_seqs"][replica], "more run than max_num_seqs"
     num_waiting = number(state.counters, replica, "num_waiting")
     assert len(waiting) == num_waiting, "the waiting queue lost count"
     if waiting:
         assert queues.head(state, replica) == waiting[0], "the wrong request is at the head"
-    if policy["requeue"] == queues.TO_ARRIVAL_PLACE:
+    if policy["requeue"][replica] == queues.TO_ARRIVAL_PLACE:
         order = column(requests, "arrival_order")[waiting].tolist()
         assert order == sorted(order), "somebody waits out of order of arrival"
     status = column(requests, "status")
     live = [r for r in running if status[r] == reasons.RUNNING]
     expected = with_status(state, replica, reasons.RUNNING)
     assert sorted(live) == expected, "running list and statuses differ"
-    if policy["hold_finished"]:
+    if policy["hold_finished"][replica]:
         assert live or not running, "a batch outlived its last member"
     else:
         assert live == running, "somebody runs who has ended"
@@ -101,7 +103,7 @@ def check_lists(state: State, replica: int) -> None:
     num_unused = number(state.counters, replica, "num_free_slots")
     unused = state.free_slots[replica, :num_unused].tolist()
     assert sorted(slots + unused) == list(
-        range(max(int(policy["num_slots"]), int(policy["max_num_seqs"])))
+        range(max(int(policy["num_slots"][replica]), int(policy["max_num_seqs"][replica])))
     ), "slots leak"
 
 
@@ -119,30 +121,30 @@ def check_loading(state: State, replica: int) -> None:
     loading = listed(state, replica, "loading")
     expected = with_status(state, replica, reasons.LOADING, reasons.LOADED)
     assert sorted(loading) == expected, "loading list and statuses differ"
-    loaded = sum(requests[r]["status"] == reasons.LOADED for r in loading)
+    loaded = sum(requests["status"][r] == reasons.LOADED for r in loading)
     assert loaded == number(state.counters, replica, "num_loaded"), "loaded requests lost count"
     for r in loading:
-        assert requests[r]["capacity"] >= requests[r]["load_tokens"], f"request {r} lacks blocks"
+        assert requests["capacity"][r] >= requests["load_tokens"][r], f"request {r} lacks blocks"
     allowed = set(running_ids(state, replica)) | set(loading)
     for r in set(holders(state, replica)) - allowed:
         words = f"request {r} holds KV for nothing"
         assert number(state.policy, replica, "hold_for_transfer"), words
-        assert requests[r]["status"] == reasons.FINISHED, words
+        assert requests["status"][r] == reasons.FINISHED, words
 
 
 def check_swapped(state: State, replica: int) -> None:
     """The swapped hold host memory, no blocks, and stand with the first to have arrived on top."""
-    requests, policy = state.requests, columns(state.policy)[replica]
+    requests, policy = state.requests, columns(state.policy)
     swapped = listed(state, replica, "swapped")
     expected = with_status(state, replica, reasons.SWAPPED)
     assert sorted(swapped) == expected, "swapped list and statuses differ"
     num_running = number(state.counters, replica, "num_running")
-    assert num_running + len(swapped) <= policy["max_num_seqs"]
+    assert num_running + len(swapped) <= policy["max_num_seqs"][replica]
     order = column(requests, "arrival_order")[swapped].tolist()
     assert order == sorted(order, reverse=True), "who was swapped out later arrived later"
     held = int(column(requests, "num_host_blocks")[swapped].sum())
     num_free = number(state.counters, replica, "num_free_host_blocks")
-    assert num_free == policy["num_host_blocks"] - held >= 0, "host blocks leak"
+    assert num_free == policy["num_host_blocks"][replica] - held >= 0, "host blocks leak"
     assert (column(requests, "slot")[swapped] < 0).all(), "a swapped request holds a slot"
 
 
@@ -150,11 +152,10 @@ def check_blocks(state: State, replica: int) -> None:
     requests, blocks = columns(state.requests), state.blocks[replica]
     references = np.zeros(len(blocks), int)
     for r in holders(state, replica):
-        request = requests[r]
-        held = state.block_table[replica, request["slot"], : request["num_blocks"]]
+        held = state.block_table[replica, requests["slot"][r], : requests["num_blocks"][r]]
         assert len(set(held.tolist())) == len(held), f"request {r} holds a block twice"
         assert (held > 0).all(), f"request {r} holds the null block"
-        assert request["num_computed"] <= request["capacity"], (
+        assert requests["num_computed"][r] <= requests["capacity"][r], (
             f"request {r} computed more than it can hold"
         )
         references[held] += 1
@@ -171,7 +172,7 @@ def check_prefix_cache(state: State, replica: int, *, planned: bool = False) -> 
 
     Between schedule() and complete() (`planned`) blocks may be full of tokens of this very step.
     """
-    blocks, policy = state.blocks[replica], columns(state.policy)[replica]
+    blocks, policy = state.blocks[replica], columns(state.policy)
     cached = np.flatnonzero(column(blocks, "hash") >= 0)
     names = ("previous_in_bucket", "next_in_bucket")
     before, after = (
@@ -189,7 +190,7 @@ def check_prefix_cache(state: State, replica: int, *, planned: bool = False) -> 
             previous, block = block, after[block]
         assert last == previous, "a bucket lost its end"
     assert found == before.keys(), "a bucket lost blocks"
-    if not policy["enable_prefix_caching"]:
+    if not policy["enable_prefix_caching"][replica]:
         return
     tokens = {}
     if planned:
@@ -199,8 +200,8 @@ def check_prefix_cache(state: State, replica: int, *, planned: bool = False) -> 
         )
     requests = columns(state.requests)
     for r in running_ids(state, replica):
-        known = requests[r]["num_computed"] + tokens.get(r, 0)
-        assert requests[r]["num_cached_blocks"] == known // policy["block_size"], (
+        known = requests["num_computed"][r] + tokens.get(r, 0)
+        assert requests["num_cached_blocks"][r] == known // policy["block_size"][replica], (
             f"request {r}: blocks missed"
         )
         k = first_mislabelled(state, replica, r)

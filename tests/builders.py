@@ -121,7 +121,7 @@ class Server:
 
     def count(self, name: str) -> int:
         """A counter of the server, by its name."""
-        return int(columns(self.state.counters)[0][name])
+        return int(columns(self.state.counters)[name][0])
 
     def add(self, *rows: int) -> "Server":
         for r in rows:
@@ -161,7 +161,7 @@ class Server:
 
     def events(self, kind: int) -> list[tuple[int, int, int]]:
         """(request, value, limit) of the events of one kind in the last step."""
-        num_events = columns(self.state.log)[0]["num_events"]
+        num_events = columns(self.state.log)["num_events"][0]
         found = rows_of(self.state.events, num_events, "kind", "request", "value", "limit")
         return [tuple(numbers) for of, *numbers in found if of == kind]
 

@@ -129,13 +129,13 @@ def state_of(table: Table, runs: Table | None, row: Any) -> State:
 
 def kv_in_use(state: State) -> dict[str, Any]:
     """KV blocks held while the planned step runs."""
-    free = columns(state.counters)[0]["num_free_blocks"]
-    return {"kv": int(columns(state.policy)[0]["num_gpu_blocks"] - 1 - free)}
+    free = columns(state.counters)["num_free_blocks"][0]
+    return {"kv": int(columns(state.policy)["num_gpu_blocks"][0] - 1 - free)}
 
 
 def events_of(state: State) -> np.ndarray:
     """What the planned step has written of events."""
-    return columns(state.events)[: columns(state.log)[0]["num_events"]]
+    return columns(state.events)[: columns(state.log)["num_events"][0]]
 
 
 def play_step(
@@ -147,8 +147,8 @@ def play_step(
     """Schedule and complete step `s`; the row that `sim replay` prints of it. `planned`: what else
     it says, asked between the two."""
     policies.schedule(state, 0)
-    counters = columns(state.counters)[0]
-    plan = state.plan[0, : counters["num_planned"]].view(np.ndarray)
+    num_planned = columns(state.counters)["num_planned"][0]
+    plan = columns(state.plan)[0, :num_planned]
     items = zip(*(plan[name].tolist() for name in PLANNED), strict=True)
     events = events_of(state)
     kinds = list(zip(events["kind"].tolist(), events["request"].tolist(), strict=True))
@@ -160,8 +160,8 @@ def play_step(
     } | planned(state)
     if ignored := [ids[r] for kind, r in kinds if kind == reasons.IGNORED]:
         row["ignored"] = ignored
-    moves.complete(state, 0, np.zeros(counters["num_planned"], np.int32), s + 1.0)
-    ended = state.ended[0, : counters["num_ended"]]
+    moves.complete(state, 0, np.zeros(num_planned, np.int32), s + 1.0)
+    ended = state.ended[0, : columns(state.counters)["num_ended"][0]]
     status = columns(state.requests)["status"]
     row["finished"] = [ids[r] for r in ended.tolist() if status[r] == reasons.FINISHED]
     return row
@@ -188,8 +188,8 @@ def walk(
 
 def in_system(state: State) -> bool:
     """Whether anybody waits or runs."""
-    counters = columns(state.counters)[0]
-    return any(counters[name] > 0 for name in ("num_running", "num_waiting", "num_swapped"))
+    counters = columns(state.counters)
+    return any(counters[name][0] > 0 for name in ("num_running", "num_waiting", "num_swapped"))
 
 
 def difference(ours: dict[str, Any], recorded: dict[str, Any]) -> str | None:
