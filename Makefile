@@ -4,27 +4,24 @@ VENV := .venv/bin
 PORT ?= 8501
 SKIP_PIP_CHECK := --quiet --disable-pip-version-check
 
-.PHONY: run test compile-0 compile-1 test-browser test-others check format bench bench-engine calibrate develop clean
+.PHONY: run test test-browser test-others check format bench bench-engine calibrate develop clean
 
 run: .venv/runtime
 	$(VENV)/python -m streamlit run app.py --server.port $(PORT)
 
 test: .venv/develop
-	$(MAKE) --no-print-directory --jobs 2 compile-0 compile-1
 	$(MAKE) --no-print-directory --jobs 2 test-browser test-others
 
 # side by side: a browser waits much of the time; each with one thread of torch, or they wait for
 # each other's
 test-browser test-others: export OMP_NUM_THREADS := 1
 
-# what both halves would compile at once from a clean clone
-compile-0 compile-1:
-	$(VENV)/python -m tests.compile $(@:compile-%=%)
-
 test-browser:
 	$(VENV)/python -m pytest -m browser
 
+# compiled here in the order in which the browser's half comes to it, and not once more there
 test-others:
+	$(VENV)/python -m tests.compile
 	$(VENV)/python -m pytest -m "not browser"
 
 check: .venv/develop

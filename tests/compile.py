@@ -1,10 +1,7 @@
-"""Compile the kernels that the tests run, before they run: `python -m tests.compile 0`, and beside
-it `1`, each a part of them.
+"""Compile the kernels that the tests run, before they run: `python -m tests.compile`.
 
 Both halves of `make test` start at once. From an empty cache each would compile for itself what the
 other one compiles too."""
-
-import sys
 
 import numpy as np
 
@@ -43,18 +40,15 @@ def by_hand() -> None:
     server.run()
 
 
-def main(part: str) -> None:
-    if part == "0":
-        alone("vllm_v1")
-        together(PREFILL, DECODE, "vllm_v1", "vllm_v1")
-        together(PREFILL, DECODE, "vllm_v0", "vllm_v1")
-        by_hand()
-        return
+def main() -> None:
+    """While the browser's half compiles a lone vLLM V1, and then finds the rest done."""
+    together(PREFILL, DECODE, "vllm_v1", "vllm_v1")
     for name in ROOMY:
-        if name != "vllm_v1":
-            alone(name)
+        alone(name)
+    together(PREFILL, DECODE, "vllm_v0", "vllm_v1")
     together(BOTH, BOTH, "vllm_v0", "vllm_v1")
+    by_hand()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()
