@@ -19,7 +19,9 @@ test-browser test-others: export OMP_NUM_THREADS := 1
 test-browser:
 	$(VENV)/python -m pytest -m browser
 
+# compiled here in the order in which the browser's half comes to it, and not once more there
 test-others:
+	$(VENV)/python -m tests.compile
 	$(VENV)/python -m pytest -m "not browser"
 
 check: .venv/develop

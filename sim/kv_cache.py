@@ -162,7 +162,7 @@ def _mix(value: int, word: int) -> int:
     return value ^ (value >> 15)
 
 
-@njit
+@njit_inner
 def block_hash(state: State, replica: int, previous: int, r: int, k: int) -> int:
     """Hash of block `k` of request `r`, chained to the hash of the block before."""
     block_size = state.policy[replica].block_size

@@ -12,7 +12,7 @@ from sim.integrity import check_integrity
 from sim.knobs import Knobs
 from sim.latency import LATENCY, linear
 from sim.requests import PRIVATE_BASE, Table, empty_requests
-from sim.state import POLICY, State, events_per_step, new_state, records
+from sim.state import POLICY, State, columns, events_per_step, new_state, records
 
 # Roomy knobs of each engine; vLLM V1's blocks include the null block.
 ROOMY: dict[str, dict[str, Any]] = {
@@ -91,6 +91,15 @@ def request_table(
     return table, runs
 
 
+PLANNED = ("request", "num_tokens", "num_computed")
+
+
+def rows_of(table: Table, count: int, *names: str) -> list[tuple[int, ...]]:
+    """The first rows of a table as tuples of the fields asked for."""
+    found = columns(table[:count])
+    return list(zip(*(found[name].tolist() for name in names), strict=True))
+
+
 class Server:
     """A scheduler without a clock: every step takes one second."""
 
@@ -110,6 +119,10 @@ class Server:
         self.now_s = 0.0
         self.check = check
 
+    def count(self, name: str) -> int:
+        """A counter of the server, by its name."""
+        return int(columns(self.state.counters)[name][0])
+
     def add(self, *rows: int) -> "Server":
         for r in rows:
             moves.add(self.state, 0, r)
@@ -120,10 +133,9 @@ class Server:
 
     def plan(self) -> list[tuple[int, int, int]]:
         """schedule(): (request, tokens, computed before) in batch order."""
-        self.state.log[0].num_events = 0
+        columns(self.state.log)["num_events"] = 0
         policies.schedule(self.state, 0)
-        items = self.state.plan[0, : self.state.counters[0].num_planned]
-        return [(int(i.request), int(i.num_tokens), int(i.num_computed)) for i in items]
+        return rows_of(self.state.plan[0], self.count("num_planned"), *PLANNED)
 
     def complete(self) -> list[int]:
         """complete(): who finished."""
@@ -132,7 +144,7 @@ class Server:
         self.flags[:] = reasons.NOT_FINISHED
         if self.check:
             check_integrity(self.state)
-        return [int(r) for r in self.state.ended[0, : self.state.counters[0].num_ended]]
+        return self.state.ended[0, : self.count("num_ended")].tolist()
 
     def step(self) -> list[tuple[int, int, int]]:
         planned = self.plan()
@@ -141,22 +153,22 @@ class Server:
 
     def run(self, max_steps: int = 10_000) -> int:
         """Step until nothing is left; returns the number of steps."""
-        counters = self.state.counters[0]
         for steps in range(max_steps):
-            if counters.num_running + counters.num_waiting + counters.num_swapped == 0:
+            if sum(map(self.count, ("num_running", "num_waiting", "num_swapped"))) == 0:
                 return steps
             self.step()
         raise AssertionError(f"still running after {max_steps} steps")
 
     def events(self, kind: int) -> list[tuple[int, int, int]]:
         """(request, value, limit) of the events of one kind in the last step."""
-        events = self.state.events[: self.state.log[0].num_events]
-        return [(int(e.request), int(e.value), int(e.limit)) for e in events if e.kind == kind]
+        num_events = columns(self.state.log)["num_events"][0]
+        found = rows_of(self.state.events, num_events, "kind", "request", "value", "limit")
+        return [tuple(numbers) for of, *numbers in found if of == kind]
 
     @property
     def stop_reason(self) -> str:
-        return reasons.STOP_REASONS[self.state.counters[0].stop_reason]
+        return reasons.STOP_REASONS[self.count("stop_reason")]
 
     @property
     def free(self) -> int:
-        return int(self.state.counters[0].num_free_blocks)
+        return self.count("num_free_blocks")

@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sim import moves, policies, reasons
 from sim.requests import RUN, Table, empty_requests
-from sim.state import POLICY, State, events_per_step, new_state, records
+from sim.state import POLICY, State, columns, events_per_step, new_state, records
+
+PLANNED = ("request", "num_tokens", "num_computed")  # what a replay says of a planned item
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,13 @@ def state_of(table: Table, runs: Table | None, row: Any) -> State:
 
 def kv_in_use(state: State) -> dict[str, Any]:
     """KV blocks held while the planned step runs."""
-    return {"kv": int(state.policy[0].num_gpu_blocks - 1 - state.counters[0].num_free_blocks)}
+    free = columns(state.counters)["num_free_blocks"][0]
+    return {"kv": int(columns(state.policy)["num_gpu_blocks"][0] - 1 - free)}
+
+
+def events_of(state: State) -> np.ndarray:
+    """What the planned step has written of events."""
+    return columns(state.events)[: columns(state.log)["num_events"][0]]
 
 
 def play_step(
@@ -138,23 +146,24 @@ def play_step(
 ) -> dict[str, Any]:
     """Schedule and complete step `s`; the row that `sim replay` prints of it. `planned`: what else
     it says, asked between the two."""
-    counters = state.counters[0]
     policies.schedule(state, 0)
-    events = state.events[: state.log[0].num_events]
-    plan = state.plan[0, : counters.num_planned]
+    num_planned = columns(state.counters)["num_planned"][0]
+    plan = columns(state.plan)[0, :num_planned]
+    items = zip(*(plan[name].tolist() for name in PLANNED), strict=True)
+    events = events_of(state)
+    kinds = list(zip(events["kind"].tolist(), events["request"].tolist(), strict=True))
     row: dict[str, Any] = {
         "s": s,
-        "sched": [
-            [ids[item.request], int(item.num_tokens), int(item.num_computed)] for item in plan
-        ],
-        "preempted": [ids[r] for r in events.request[events.kind == reasons.PREEMPTION]],
+        "sched": [[ids[r], num_tokens, num_computed] for r, num_tokens, num_computed in items],
+        "preempted": [ids[r] for kind, r in kinds if kind == reasons.PREEMPTION],
         "finished": [],
     } | planned(state)
-    if ignored := [ids[r] for r in events.request[events.kind == reasons.IGNORED]]:
+    if ignored := [ids[r] for kind, r in kinds if kind == reasons.IGNORED]:
         row["ignored"] = ignored
-    moves.complete(state, 0, np.zeros(counters.num_planned, np.int32), s + 1.0)
-    ended = state.ended[0, : counters.num_ended]
-    row["finished"] = [ids[r] for r in ended if state.requests[r].status == reasons.FINISHED]
+    moves.complete(state, 0, np.zeros(num_planned, np.int32), s + 1.0)
+    ended = state.ended[0, : columns(state.counters)["num_ended"][0]]
+    status = columns(state.requests)["status"]
+    row["finished"] = [ids[r] for r in ended.tolist() if status[r] == reasons.FINISHED]
     return row
 
 
@@ -169,7 +178,7 @@ def walk(
     arrivals, _, last = happenings(case, ids)
     s = 0
     while s <= last or in_system(state):
-        state.log.num_events = 0
+        columns(state.log)["num_events"] = 0
         for r in sorted(arrivals.get(s, [])):
             moves.add(state, 0, r)
         if in_system(state):
@@ -179,8 +188,8 @@ def walk(
 
 def in_system(state: State) -> bool:
     """Whether anybody waits or runs."""
-    counters = state.counters[0]
-    return bool(counters.num_running + counters.num_waiting + counters.num_swapped > 0)
+    counters = columns(state.counters)
+    return any(counters[name][0] > 0 for name in ("num_running", "num_waiting", "num_swapped"))
 
 
 def difference(ours: dict[str, Any], recorded: dict[str, Any]) -> str | None:

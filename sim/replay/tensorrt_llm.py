@@ -7,7 +7,7 @@ import numpy as np
 from sim import queues, reasons
 from sim.policies import POLICIES
 from sim.policies.tensorrt_llm import CAPACITY_POLICIES, CHUNKING_POLICIES
-from sim.replay.case import Case, Engine, state_of, table_of, walk
+from sim.replay.case import Case, Engine, events_of, state_of, table_of, walk
 from sim.replay.sarathi_serve import recorded
 from sim.state import POLICY, records
 
@@ -39,7 +39,7 @@ def replay_tensorrt_llm(case: Case) -> dict[str, Any]:
     state = state_of(table, None, policy_row(case.config))
     steps: list[dict[str, Any]] = []
     for row, _ in walk(case, state, ids):
-        if outgrown(state.events[: state.log[0].num_events], case.config["max_num_tokens"]):
+        if outgrown(events_of(state), case.config["max_num_tokens"]):
             return {"status": "error", "steps": steps}
         steps.append(row)
         if not row["sched"]:
@@ -47,9 +47,9 @@ def replay_tensorrt_llm(case: Case) -> dict[str, Any]:
     return {"status": "done", "steps": steps}
 
 
-def outgrown(events: Any, max_num_tokens: int) -> bool:
+def outgrown(events: np.ndarray, max_num_tokens: int) -> bool:
     """Whether a whole prompt was refused that is longer than any step's budget."""
-    refused = events.value[events.kind == reasons.REFUSED_WHOLE_PROMPT]
+    refused = events["value"][events["kind"] == reasons.REFUSED_WHOLE_PROMPT]
     return bool(np.any(refused > max_num_tokens))
 
 

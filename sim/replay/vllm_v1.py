@@ -7,7 +7,7 @@ from sim.content import run_table
 from sim.knobs.vllm_v1 import VllmV1, check_start
 from sim.replay.case import Case, Engine, happenings, play_step, state_of
 from sim.requests import OUTPUT_BASE, OUTPUT_STRIDE, empty_requests
-from sim.state import State
+from sim.state import State, columns
 
 
 def vllm_v1_knobs(config: dict[str, Any]) -> VllmV1:
@@ -63,7 +63,7 @@ def replay_vllm_v1(case: Case) -> dict[str, Any]:
     arrivals, aborts, last = happenings(case, ids)
     open_requests, steps = len(ids), []
     for s in range(case.config["max_steps"]):
-        state.log.num_events = 0
+        columns(state.log)["num_events"] = 0
         for r in arrivals.get(s, []):
             moves.add(state, 0, r)
         aborted = [r for r in aborts.get(s, []) if moves.abort(state, r, float(s))]

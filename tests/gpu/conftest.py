@@ -72,6 +72,7 @@ class Peer:
 
         self.model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32)
         self.greedy = cache(self._greedy)
+        self.likeliest = cache(self._likeliest)
 
     def _greedy(self, prompt: tuple[int, ...], n: int) -> tuple[int, ...]:
         ids = torch.tensor([prompt])
@@ -85,6 +86,15 @@ class Peer:
                 pad_token_id=0,
             )
         return tuple(found[0, len(prompt) :].tolist())
+
+    def _likeliest(self, prompt: tuple[int, ...], outputs: tuple[int, ...]) -> tuple[int, ...]:
+        """The likeliest token after the prompt and each part of the outputs, in one forward pass.
+
+        It equals `outputs` exactly when they are the greedy tokens: the first is the likeliest
+        after the prompt; if the first k are greedy, the one after them is the likeliest after what
+        greedy decoding has by then."""
+        scores = self.logits([*prompt, *outputs[:-1]])
+        return tuple(scores[len(prompt) - 1 :].argmax(-1).tolist())
 
     def logits(self, tokens: list[int]) -> torch.Tensor:
         with torch.inference_mode():

@@ -50,8 +50,9 @@ def test_tokens_equal_transformers(
         smollm2, prompts, NUM_TOKENS, max_num_batched_tokens=24, num_gpu_blocks=28, max_num_seqs=8
     )
     assert served.trace.requests.num_preemptions.sum() > 0
-    expected = tuple(smollm2_peer.greedy(prompt, NUM_TOKENS) for prompt in prompts)
-    assert served.outputs == expected
+    for prompt, found in zip(prompts, served.outputs, strict=True):
+        assert len(found) == NUM_TOKENS
+        assert found == smollm2_peer.likeliest(prompt, found)
 
 
 def test_bf16_logits_stay_near(
