@@ -71,6 +71,9 @@ class CompiledDecode:
         ]
         self.final_norm, self.head = stored(model.final_norm), stored(model.head.plain)
         self.frequencies = model.frequencies.numpy()
+        # kept: fresh memory of that size costs as much as the product that fills it
+        most = MOST_ROWS[model.device.dtype]
+        self.logits = np.empty((most, model.architecture.shape.vocab_size), np.float32)
 
     def prepare(self, batch: Batch) -> Callable[[Callable[[], None] | None], torch.Tensor]:
         """What computes a step of decodes alone; at most MOST_ROWS of them make sense."""
@@ -87,7 +90,8 @@ class CompiledDecode:
         sampled: NDArray[np.int64],
         check: Callable[[], None] | None,
     ) -> torch.Tensor:
-        """Write the batch's KV into the pool; fp32 logits (len(sampled), vocab_size)."""
+        """Write the batch's KV into the pool; logits (len(sampled), vocab_size) in fp32, which the
+        next step overwrites."""
         epsilon = self.model.architecture.rms_norm_eps
         with THREADS:
             use_threads(self.model.device.threads)
@@ -96,7 +100,7 @@ class CompiledDecode:
                     check()
                 decode_layer(x, scratch, tuple(step), keys, values, weights, epsilon)
             rows = x[sampled]
-            logits = np.empty((len(rows), len(self.head)), np.float32)
+            logits = self.logits[: len(rows)]
             head_product(rows, self.final_norm, epsilon, self.head, np.empty_like(rows), logits)
         return torch.from_numpy(logits)
 

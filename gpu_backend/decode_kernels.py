@@ -1,16 +1,16 @@
 """The loops of a decode step on a CPU: products of a few rows, and attention over pages.
 
-Weights and pages are fp32, or the 16 bits of a bf16 in a uint16, which a shift turns into fp32. All
-sums are fp32 and may be taken in any order (`reassoc`), but NaN stays NaN.
+Weights and pages are as stored_numbers.py reads them. All sums are fp32 and may be taken in any
+order (`reassoc`), but NaN stays NaN.
 """
 
 from typing import Any
 
 import numba
 import numpy as np
-from numba import prange, types
-from numba.extending import overload
+from numba import prange
 
+from gpu_backend.stored_numbers import narrow, widen
 from sim.compiled import INNER, OPTIONS
 
 __all__ = ["COMPILES", "decode_layer", "head_product", "use_threads"]
@@ -26,49 +26,13 @@ COMPILES = not CONFIG.DISABLE_JIT
 OUTPUTS = 32  # outputs of a product that a thread takes at a time
 
 
-# --- numbers as they are stored -------------------------------------------------------------------
-
-
-def widen(value: Any) -> Any:
-    """A stored number as fp32."""
-    raise NotImplementedError
-
-
-@overload(widen, inline="always", strict=False)
-def widen_compiled(value: Any) -> Any:
-    if value == types.float32:
-        return lambda value: value
-    return lambda value: np.uint32(np.uint32(value) << np.uint32(16)).view(np.float32)
-
-
-def narrow(value: Any, like: Any) -> Any:
-    """An fp32 as array `like` stores it, rounded to nearest, ties to even."""
-    raise NotImplementedError
-
-
-@overload(narrow, inline="always", strict=False)
-def narrow_compiled(value: Any, like: Any) -> Any:
-    if like.dtype == types.float32:
-        return lambda value, like: value
-    return lambda value, like: rounded(np.float32(value).view(np.uint32))
-
-
-@njit_inner
-def rounded(bits: Any) -> Any:
-    """The upper 16 bits of an fp32 given by its bits."""
-    if bits & np.uint32(0x7FFFFFFF) > np.uint32(0x7F800000):
-        return np.uint16(0x7FC0)  # NaN
-    even = (bits >> np.uint32(16)) & np.uint32(1)
-    return np.uint16((bits + np.uint32(0x7FFF) + even) >> np.uint32(16))
-
-
 # --- a layer's parts ------------------------------------------------------------------------------
 
 
 @njit_inner
 def product(x: Any, weight: Any, first: int, end: int, y: Any) -> None:
-    """y[:, first:end] = x (rows, in) times rows [first, end) of weight (out, in), four rows of x
-    for each read of a weight."""
+    """y[:, first:end] = x (rows, in) times rows [first, end) of weight (out, in); four rows of x
+    for each read of a weight, then two, then one."""
     rows, width = x.shape
     r = 0
     while r + 4 <= rows:
@@ -84,7 +48,18 @@ def product(x: Any, weight: Any, first: int, end: int, y: Any) -> None:
                 y3 += x3[k] * value
             y[r, o], y[r + 1, o], y[r + 2, o], y[r + 3, o] = y0, y1, y2, y3
         r += 4
-    while r < rows:
+    if r + 2 <= rows:
+        x0, x1 = x[r], x[r + 1]
+        for o in range(first, end):
+            w = weight[o]
+            y0 = y1 = np.float32(0)
+            for k in range(width):
+                value = widen(w[k])
+                y0 += x0[k] * value
+                y1 += x1[k] * value
+            y[r, o], y[r + 1, o] = y0, y1
+        r += 2
+    if r < rows:
         x0 = x[r]
         for o in range(first, end):
             w = weight[o]
@@ -92,7 +67,6 @@ def product(x: Any, weight: Any, first: int, end: int, y: Any) -> None:
             for k in range(width):
                 y0 += x0[k] * widen(w[k])
             y[r, o] = y0
-        r += 1
 
 
 @njit_parallel
@@ -158,16 +132,73 @@ def turn(heads: Any, norm: Any, epsilon: float, cos: Any, sin: Any) -> None:
 
 
 @njit_inner
-def softmax(scores: Any) -> None:
-    """In place, of one row."""
+def softmax(scores: Any, scale: float) -> None:
+    """Of one row times `scale`, in place."""
     highest, total = np.float32(-np.inf), np.float32(0)
     for t in range(len(scores)):
         highest = max(highest, scores[t])
     for t in range(len(scores)):
-        scores[t] = np.exp(scores[t] - highest)
+        scores[t] = np.exp((scores[t] - highest) * scale)
         total += scores[t]
     for t in range(len(scores)):
         scores[t] /= total
+
+
+@njit_inner
+def score(q: Any, keys: Any, head: int, block: int, first: int, end: int, scores: Any) -> None:
+    """scores[:, first:end] = queries `q` (group, head_dim) times the keys of one block, whose first
+    token is the row's `first`; four tokens at a time."""
+    group, dim = q.shape
+    t = first
+    while t + 4 <= end:
+        i = t - first
+        k0, k1 = keys[block, i, head], keys[block, i + 1, head]
+        k2, k3 = keys[block, i + 2, head], keys[block, i + 3, head]
+        for g in range(group):
+            query = q[g]
+            s0 = s1 = s2 = s3 = np.float32(0)
+            for k in range(dim):
+                s0 += query[k] * widen(k0[k])
+                s1 += query[k] * widen(k1[k])
+                s2 += query[k] * widen(k2[k])
+                s3 += query[k] * widen(k3[k])
+            scores[g, t], scores[g, t + 1], scores[g, t + 2], scores[g, t + 3] = s0, s1, s2, s3
+        t += 4
+    while t < end:
+        key = keys[block, t - first, head]
+        for g in range(group):
+            query, s0 = q[g], np.float32(0)
+            for k in range(dim):
+                s0 += query[k] * widen(key[k])
+            scores[g, t] = s0
+        t += 1
+
+
+@njit_inner
+def gather(
+    shares: Any, values: Any, head: int, block: int, first: int, end: int, found: Any
+) -> None:
+    """found (group, head_dim) += shares[:, first:end] times the values of one block, likewise."""
+    group, dim = found.shape
+    t = first
+    while t + 4 <= end:
+        i = t - first
+        v0, v1 = values[block, i, head], values[block, i + 1, head]
+        v2, v3 = values[block, i + 2, head], values[block, i + 3, head]
+        for g in range(group):
+            total = found[g]
+            s0, s1, s2, s3 = shares[g, t], shares[g, t + 1], shares[g, t + 2], shares[g, t + 3]
+            for k in range(dim):
+                half = s0 * widen(v0[k]) + s1 * widen(v1[k])
+                total[k] += half + (s2 * widen(v2[k]) + s3 * widen(v3[k]))
+        t += 4
+    while t < end:
+        value = values[block, t - first, head]
+        for g in range(group):
+            total, share = found[g], shares[g, t]
+            for k in range(dim):
+                total[k] += share * widen(value[k])
+        t += 1
 
 
 @njit_inner
@@ -183,25 +214,14 @@ def attend(
     size = keys.shape[1]
     scale = np.float32(1.0 / np.sqrt(dim))
     for first in range(0, span, size):
-        block = blocks[first // size]
-        for t in range(first, min(first + size, span)):
-            key = keys[block, t - first, head]
-            for g in range(group):
-                query, score = q[g], np.float32(0)
-                for k in range(dim):
-                    score += query[k] * widen(key[k])
-                scores[g, t] = score * scale if t < context else np.float32(-np.inf)
+        score(q, keys, head, blocks[first // size], first, min(first + size, span), scores)
     for g in range(group):
-        softmax(scores[g, :span])
+        scores[g, context:span] = -np.inf
+        softmax(scores[g, :span], scale)
     found[:] = 0
     for first in range(0, span, size):
-        block = blocks[first // size]
-        for t in range(first, min(first + size, span)):
-            value = values[block, t - first, head]
-            for g in range(group):
-                total, share = found[g], scores[g, t]
-                for k in range(dim):
-                    total[k] += share * widen(value[k])
+        end = min(first + size, span)
+        gather(scores, values, head, blocks[first // size], first, end, found)
 
 
 @njit_parallel

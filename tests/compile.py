@@ -3,8 +3,20 @@
 Both halves of `make test` start at once. From an empty cache each would compile for itself what the
 other one compiles too."""
 
-import numpy as np
+from dataclasses import replace
 
+import numpy as np
+import torch
+
+from gpu_backend import architecture
+from gpu_backend.asked import ask
+from gpu_backend.device import Device
+from gpu_backend.executor import Executor
+from gpu_backend.model_zoo import Loaded
+from gpu_backend.run import make_runner
+from gpu_backend.serving import serve
+from gpu_backend.tokenizer import ByteTokenizer
+from gpu_backend.weights import random_model
 from sim import cluster, engine, policies
 from sim.fleet import Fleet
 from sim.world import BOTH, DECODE, PREFILL
@@ -40,6 +52,17 @@ def by_hand() -> None:
     server.run()
 
 
+def decode_steps() -> None:
+    """Those of the real engine on a CPU, in fp32."""
+    shape = replace(architecture.LLAMA_15M, num_layers=1, vocab_size=256)
+    device = Device(torch.device("cpu"), torch.float32, 1, "CPU")
+    model = random_model(architecture.Architecture(shape), device)
+    policy = policy_rows()
+    asked = ask([[1, 2, 3]], 2)
+    runner, _ = make_runner(Loaded("", "", model, ByteTokenizer(), random=True), policy, device)
+    serve(asked, policy, Executor(runner, asked))
+
+
 def main() -> None:
     """While the browser's half compiles a lone vLLM V1, and then finds the rest done."""
     together(PREFILL, DECODE, "vllm_v1", "vllm_v1")
@@ -48,6 +71,7 @@ def main() -> None:
     together(PREFILL, DECODE, "vllm_v0", "vllm_v1")
     together(BOTH, BOTH, "vllm_v0", "vllm_v1")
     by_hand()
+    decode_steps()
 
 
 if __name__ == "__main__":

@@ -12,13 +12,13 @@ from gpu_backend.asked import ask
 from gpu_backend.attention import TiledAttention
 from gpu_backend.batch import Batch, Rows, make_batch
 from gpu_backend.compiled_decode import MOST_ROWS
-from gpu_backend.decode_kernels import rounded
 from gpu_backend.device import Device
 from gpu_backend.kv_pool import KvPool
 from gpu_backend.model import Model
 from gpu_backend.run import make_runner
 from gpu_backend.runner import Runner
 from gpu_backend.serving import serve
+from gpu_backend.stored_numbers import rounded
 from gpu_backend.weights import keeps_plain
 from tests.builders import policy_rows
 from tests.gpu.conftest import CPU, FAMILIES, Peer, load
@@ -57,7 +57,7 @@ def logits_of(runner: Runner, batches: list[Batch]) -> list[torch.Tensor]:
     with torch.inference_mode():
         for batch in batches:
             runner.pool.open_blocks(batch.fresh_blocks, batch.tails)
-            found.append(runner.prepare(batch)(None).float())
+            found.append(runner.prepare(batch)(None).float().clone())
     return found
 
 
