@@ -3,7 +3,7 @@
 A decode reads every weight once for a handful of rows, so it goes as fast as memory gives them if
 nothing stands between: no operator to start, the activations in the cache. It computes what
 `Model.forward` does, from the plain weights and the same pages, and runs on numba's threads.
-Measured on two cores with AVX2 and the shape of SmolLM2 in fp32: one request 21 ms a step against
+Measured on two cores with AVX2 and the shape of SmolLM2 in fp32: one request 24 ms a step against
 45 with torch's operators; from some 16 requests on those are as fast.
 
 It takes steps of decodes alone, as the CUDA graphs of a GPU do (runner.py).
