@@ -106,13 +106,13 @@ class Runner:
     def prepare(self, batch: Batch) -> Forward:
         """What computes the step; all that goes to the device is there."""
         decodes = batch.num_single == batch.num_rows <= self.most_rows
-        self.last_rows = batch.num_rows if decodes else 0
+        self.last_rows = 0
         if decodes and self.compiled is not None:
+            self.last_rows = batch.num_rows
             return self.compiled.prepare(batch)
         inputs = self.model.inputs(batch, self.attention)
         if decodes and len(batch.sampled) == batch.num_rows:
             return self.replay(inputs, batch.num_rows)
-        self.last_rows = 0
         return lambda check: self.model.forward(inputs, self.pool, self.attention, check)
 
     def replay(self, inputs: Inputs, rows: int) -> Forward:

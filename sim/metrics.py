@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim import latency, reasons
+from sim import reasons, work
 from sim.requests import Table
 from sim.resolved_replica import ResolvedReplica
 from sim.scenario import Resolved, Slo
@@ -259,8 +259,8 @@ def utilisations(
     done, moved, peak_flops, peak_bytes = 0.0, 0.0, 0.0, 0.0
     for k, row in enumerate(resolved.latency):
         steps = steps_of(trace, k, len(resolved.replicas))
-        done += float(latency.model_flop(row, steps).sum())
-        moved += float(latency.model_bytes(row, steps).sum())
+        done += float(work.model_flop(row, steps).sum())
+        moved += float(work.model_bytes(row, steps).sum())
         peak_flops += float(row.num_gpus * row.peak_flops)
         peak_bytes += float(row.num_gpus * row.bandwidth)
     return done / (peak_flops * duration), moved / (peak_bytes * duration)

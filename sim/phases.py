@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 
 from sim.breakdown import Breakdown, breakdown
-from sim.latency import load, model_bytes, model_flop, step_seconds
+from sim.latency import load, step_seconds
 from sim.requests import Table
+from sim.work import model_bytes, model_flop
 
 __all__ = ["Point", "decode_step", "knee_tokens", "mixed_step", "operating_point", "prefill_step"]
 

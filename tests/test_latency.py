@@ -15,8 +15,6 @@ from sim.latency import (
     TERMS,
     linear,
     load,
-    model_bytes,
-    model_flop,
     smooth_maximum,
     step_seconds,
     steps_seconds,
@@ -25,6 +23,7 @@ from sim.latency import (
 from sim.latency_rows import roofline
 from sim.latency_table import errors_by_group, predict_table
 from sim.trace import STEP
+from sim.work import model_bytes, model_flop
 
 
 def row_of(model: str, gpu: str, tp: int = 1, precision: str = "bf16") -> object:
