@@ -91,7 +91,7 @@ def test_the_packet_unrolls_to_the_replay(preset: str, replays: dict[str, Replay
     ids = {-1: 0} | {value: k for k, value in enumerate(found.parents, start=1)}
     for step in range(found.num_steps):
         mine = arrays["0.change_step"] == step
-        now[arrays["0.change_block"][mine]] = arrays["0.change_kind"][mine]
+        now[arrays["0.change_block"][mine]] = arrays["0.change_state"][mine]
         owners[arrays["0.change_block"][mine]] = arrays["0.change_owner"][mine]
         hashes[arrays["0.change_block"][mine]] = arrays["0.change_hash"][mine]
         assert (now == found.kinds[step]).all()

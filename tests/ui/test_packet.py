@@ -73,7 +73,7 @@ def test_every_token_of_every_row_can_be_told(chunked):
     for row, first, last in zip(a["0.run_row"], a["0.run_first"], a["0.run_last"], strict=True):
         emitted[row] += int(last) - int(first) + 1
     done = a["0.fact_kind"] == KINDS["chunk_completes"]
-    np.add.at(emitted, a["0.fact_who"][done].astype(int) - 1, 1)
+    np.add.at(emitted, a["0.fact_request"][done].astype(int) - 1, 1)
     assert emitted.tolist() == chunked.requests.num_outputs.tolist()
     assert emitted.sum() == a["0.row_outputs"].sum()
 
@@ -82,7 +82,7 @@ def test_chunks_add_up_to_prompts(chunked):
     _, a = packet.read(packet.build([lane(chunked)]))
     chunk = np.isin(a["0.fact_kind"], [KINDS["chunk"], KINDS["chunk_completes"]])
     computed = np.zeros(7, int)
-    np.add.at(computed, a["0.fact_who"][chunk].astype(int) - 1, a["0.fact_a"][chunk])
+    np.add.at(computed, a["0.fact_request"][chunk].astype(int) - 1, a["0.fact_a"][chunk])
     assert computed.tolist() == chunked.requests.prompt_len.tolist()
 
 

@@ -93,7 +93,7 @@ def test_the_packet_holds_every_token_and_every_prompt(chats: dict[str, Outcome]
     decodes = (arrays["0.run_last"].astype(int) - arrays["0.run_first"] + 1).sum()
     emitting = arrays["0.fact_a"] == arrays["0.fact_b"]
     assert decodes + emitting.sum() == result.summary["output_tokens"]
-    prompts = np.bincount(arrays["0.fact_who"] - 1, arrays["0.fact_a"], lane["num_rows"])
+    prompts = np.bincount(arrays["0.fact_request"] - 1, arrays["0.fact_a"], lane["num_rows"])
     assert prompts.tolist() == result.trace.requests.prompt_len.tolist()
     assert len(packing.pack([(told, result)])) < 64 * 1024
 

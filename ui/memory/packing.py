@@ -6,7 +6,7 @@ import numpy as np
 from sim import reasons
 from ui.memory.engines import Rules
 from ui.memory.prefixes import short
-from ui.memory.replay import FREE, NO_HASH, Replay
+from ui.memory.replay import BLOCK_STATES, FREE, NO_HASH, Replay
 from ui.timeline.packet import smallest, write
 from ui.units import count
 
@@ -35,7 +35,8 @@ def pack(replay: Replay, rules: Rules, prefixes_open: bool = False) -> bytes:
         "found": found_blocks(replay),
         "open": prefixes_open,
     }
-    return write({"lanes": [header], "texts": [], "reasons": []}, arrays(replay, steps, ids))
+    tables = {"texts": [], "reasons": [], "names": {"change_state": BLOCK_STATES}}
+    return write(tables | {"lanes": [header]}, arrays(replay, steps, ids))
 
 
 def arrays(replay: Replay, steps: np.recarray, ids: dict[int, int]) -> dict[str, np.ndarray]:
@@ -54,7 +55,7 @@ def arrays(replay: Replay, steps: np.recarray, ids: dict[int, int]) -> dict[str,
     found |= {
         "0.change_step": smallest(step),
         "0.change_block": smallest(block),
-        "0.change_kind": kinds[step, block],
+        "0.change_state": kinds[step, block],
         "0.change_owner": smallest(owners[step, block] + 1),
         "0.change_hash": smallest(hashes[step, block]),
     }

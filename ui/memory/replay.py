@@ -17,7 +17,8 @@ from sim.state import State
 from sim.trace import Trace
 from sim.workload import Workload, to_requests
 
-FREE, USED, SHARED, CACHED = range(4)  # of a block
+BLOCK_STATES = ("free", "used", "shared", "cached")
+FREE, USED, SHARED, CACHED = range(len(BLOCK_STATES))
 MOST_BLOCKS = 256
 MOST_STEPS = 600
 NO_HASH = -1

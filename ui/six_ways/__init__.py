@@ -1,9 +1,9 @@
-"""The lanes component: several ways to batch, one above the other, on one play head. It borrows the
-timeline's modules."""
+"""The lanes component: several ways to batch, one above the other, on one play head. Its JavaScript
+lies in web/lanes."""
 
 from ui.component import component, skeleton
 
-_mount = component("six_ways", skeleton(420, "Getting the ways ready"), borrows=["timeline"])
+_mount = component("lanes", skeleton(420, "Getting the ways ready"))
 
 
 def lanes(packet: bytes, *, key: str) -> None:

@@ -17,7 +17,7 @@ from ui import explain
 from ui.settings import itl_limit_s
 from ui.six_ways import pools
 from ui.timeline import rows
-from ui.timeline.packet import smallest, write
+from ui.timeline.packet import smallest, tables, write
 
 MOST_ROWS = 40
 MOST_STEPS = 4_000
@@ -44,7 +44,8 @@ def pack(lanes: Sequence[tuple[Told, Result | None]]) -> bytes:
         headers.append(header | words(told))
         arrays |= {f"{k}.{name}": values for name, values in mine.items()}
     texts = [["chunk", "prefill", "prefill", ""]]
-    return write({"lanes": headers, "texts": texts, "reasons": []}, arrays)
+    names = {"transfer_outcome": pools.TRANSFER_OUTCOMES}
+    return write(tables(texts, **names) | {"lanes": headers}, arrays)
 
 
 def words(told: Told) -> dict[str, Any]:
@@ -90,7 +91,7 @@ def drawn(trace: Trace, result: Result) -> tuple[dict[str, Any], Mapping[str, np
     }
     arrays |= rows.row_arrays(trace, shown, 0.0)
     arrays |= rows.wait_arrays(trace, shown, 0, count, 0.0)
-    arrays |= pools.moves(trace, shown, 0.0)
+    arrays |= pools.kv_transfers(trace, shown, 0.0)
     runs = rows.run_arrays(cut, index, len(shown), 0)
     arrays |= {name: smallest(values) for name, values in runs.items()}
     arrays |= chunk_arrays(cut, index)
@@ -109,12 +110,12 @@ def drawn(trace: Trace, result: Result) -> tuple[dict[str, Any], Mapping[str, np
 def chunk_arrays(cut: explain.StepItems, index: np.ndarray) -> dict[str, np.ndarray]:
     """The prefill of each step, as the timeline's facts: whose, how many tokens, of how many
     needed."""
-    who = index[cut.items.request]
-    mine = ~cut.is_decode & (who >= 0)
+    request = index[cut.items.request]
+    mine = ~cut.is_decode & (request >= 0)
     return {
         "fact_step": smallest(cut.step[mine]),
         "fact_kind": np.zeros(int(mine.sum()), np.uint8),
-        "fact_who": smallest(who[mine] + 1),
+        "fact_request": smallest(request[mine] + 1),
         "fact_a": smallest(cut.items.num_tokens[mine]),
         "fact_b": smallest(cut.items.num_needed[mine]),
     }
