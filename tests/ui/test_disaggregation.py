@@ -13,6 +13,7 @@ from sim.complaints import ScenarioError
 from sim.run import Result, simulate
 from sim.scenario import load_scenario, resolve
 from sim.world import DECODE, PREFILL
+from tests.web import node
 from ui import presets
 from ui.disaggregation import (
     board,
@@ -109,6 +110,8 @@ def test_a_lost_transfer_is_marked():
     result = run(replace(PLAIN, failures=1.0))
     _, arrays = packing.lane(result)
     assert set(arrays["transfer_outcome"]) == {pools.LOST}
+    (shown,) = node.rows_of(packing.pack([(packing.Told("pd", "Disaggregated", ""), result)]))
+    assert {outcome for row in shown for outcome in row["transfers"]} == {"lost"}
 
 
 def test_waiting_for_blocks_is_drawn_from_the_hand_over_on():

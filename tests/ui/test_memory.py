@@ -98,6 +98,11 @@ def test_the_packet_unrolls_to_the_replay(preset: str, replays: dict[str, Replay
         assert hashes.tolist() == [ids[value] for value in found.hashes[step].tolist()]
         assert (owners - 1 == found.owners[step]).all()
     assert len(header["lanes"][0]["lines"]) == found.num_steps
+    assert header["names"]["change_state"] == ["free", "used", "shared", "cached"]
+    assert [header["names"]["change_state"].index(name) for name in ("free", "cached")] == [
+        FREE,
+        CACHED,
+    ]
 
 
 def test_a_block_table_grows_at_its_end_and_starts_anew():

@@ -4,7 +4,10 @@ import numpy as np
 import pytest
 
 from sim import reasons
+from sim.run import simulate
 from tests.ui import toy
+from tests.web import node
+from ui import explain, presets
 from ui.explain import KINDS, Limits
 from ui.timeline import packet, rows
 
@@ -117,6 +120,62 @@ def test_a_waiting_request_waits_until_its_first_step(chunked):
     chat_5 = chunked.requests[5]
     assert chat_5.first_scheduled_s - chat_5.arrival_s > 0.1
     assert waits[5] == pytest.approx(chat_5.first_scheduled_s, abs=1e-5)
+
+
+# --- codes travel by name -------------------------------------------------------------------------
+
+
+def test_every_code_has_its_name_in_the_packet(chunked):
+    header, a = packet.read(packet.build([lane(chunked)]))
+    assert header["names"]["row_status"] == list(reasons.STATUSES)
+    assert header["names"]["row_rejection"] == list(reasons.REJECTIONS)
+    for array, names in header["names"].items():
+        assert a[f"0.{array}"].max(initial=0) < len(names)
+    finished = [header["names"]["row_status"][code] for code in a["0.row_status"]]
+    assert finished == ["finished"] * 7
+
+
+def test_every_rejection_is_in_words():
+    words = [explain.REJECTIONS[name] for name in reasons.REJECTIONS]
+    assert words[reasons.NOT_REJECTED] == ""
+    assert all(words[1:])
+    assert len(set(words)) == len(reasons.REJECTIONS)
+
+
+@pytest.mark.parametrize("code", range(1, len(reasons.REJECTIONS)))
+def test_the_browser_says_why_a_request_was_rejected(code):
+    trace = toy.run([(0.0, 10, 1)], budget=64, max_steps=0)
+    trace.requests.status, trace.requests.rejection = reasons.REJECTED, code
+    ((row,),) = node.rows_of(packet.build([lane(trace)]))
+    assert row["status"] == "rejected"
+    assert row["rejection"] == explain.REJECTIONS[reasons.REJECTIONS[code]]
+
+
+@pytest.mark.parametrize("code", range(len(reasons.STATUSES)))
+def test_the_browser_names_every_status(code):
+    trace = toy.run([(0.0, 10, 1)], budget=64)
+    trace.requests.status = code
+    ((row,),) = node.rows_of(packet.build([lane(trace)]))
+    assert row["status"] == reasons.STATUSES[code]
+
+
+def test_the_browser_draws_what_happened(chunked):
+    """Every token and every prompt of the run, and each wait by its kind."""
+    (shown,) = node.rows_of(packet.build([lane(chunked)]))
+    requests = chunked.requests
+    assert [len(row["ticks"]) for row in shown] == requests.num_outputs.tolist()
+    assert [sum(row["chunks"]) for row in shown] == requests.prompt_len.tolist()
+    first = [row["ticks"][0] for row in shown]
+    assert first == pytest.approx(requests.first_token_s.tolist(), abs=1e-5)
+    assert "waiting" in shown[5]["waits"]
+
+
+def test_the_browser_draws_preemptions():
+    trace = simulate(presets.scenario_of("kv_preemption")).trace
+    (shown,) = node.rows_of(packet.build([lane(trace)]))
+    preempted = [row["waits"].count("preempted") for row in shown]
+    assert sum(preempted) > 0
+    assert preempted == trace.requests.num_preemptions.tolist()
 
 
 # --- large runs -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from streamlit.testing.v1 import AppTest
 
 from sim.run import simulate
 from sim.scenario import ScenarioError
+from tests.web import node
 from ui import presets
 from ui.choice import Upload
 from ui.six_ways import board, figures_of, packing, table, ways
@@ -96,6 +97,13 @@ def test_the_packet_holds_every_token_and_every_prompt(chats: dict[str, Outcome]
     prompts = np.bincount(arrays["0.fact_request"] - 1, arrays["0.fact_a"], lane["num_rows"])
     assert prompts.tolist() == result.trace.requests.prompt_len.tolist()
     assert len(packing.pack([(told, result)])) < 64 * 1024
+
+
+def test_the_browser_draws_every_token_of_a_way(chats: dict[str, Outcome]):
+    result = chats["vllm_v1"].result
+    (shown,) = node.rows_of(packing.pack([(packing.Told("vllm_v1", "vLLM V1", ""), result)]))
+    assert [len(row["ticks"]) for row in shown] == result.trace.requests.num_outputs.tolist()
+    assert {row["status"] for row in shown} == {"finished"}
 
 
 def test_a_refused_way_has_words_instead_of_a_picture():

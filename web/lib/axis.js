@@ -16,6 +16,7 @@ export function ticksOf(view, axis, wanted) {
   if (axis === "step") step = Math.max(1, Math.round(step));
   const at = [];
   const last = view[1] + 1e-9 * step;
-  for (let k = Math.ceil(view[0] / step - 1e-9); k * step <= last; k++) at.push(k * step);
+  const first = Math.ceil(view[0] / step - 1e-9) + 0; // + 0 turns -0 into 0
+  for (let k = first; k * step <= last; k++) at.push(k * step);
   return { at, step };
 }
