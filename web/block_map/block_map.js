@@ -258,7 +258,7 @@ export class BlockMap {
     const holds = `${label} holds ${count(blocks.length)} blocks of ${lane.block_size} tokens`;
     const last = count(blocks.length * lane.block_size - 1);
     const text = blocks.length
-      ? `${holds}; its tokens 0 to ${last} lie in`
+      ? `${holds}; its tokens 0 to ${last} are in blocks`
       : `${label} holds no block.`;
     const items = blocks.map((block) => el("li", { text: String(block) }));
     this.blockTable.replaceChildren(el("p", { text }), el("ol", { start: 0 }, ...items));

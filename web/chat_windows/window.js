@@ -83,7 +83,7 @@ export const duration = (s) => (s < 1 ? `${Math.round(s * 1e3)} ms` : `${s.toFix
 export const tokensUntil = (times, now) => firstIndex(0, times.length, (i) => times[i] > now);
 
 /**
- * Whether a chat stands still, and what its badge says.
+ * Whether a chat is frozen, and what its badge says.
  * @param {number[]} times
  * @param {number} now
  * @param {number | null} sent

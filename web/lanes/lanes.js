@@ -5,7 +5,7 @@ import { ticksOf } from "../lib/axis.js";
 import { fit } from "../lib/canvas.js";
 import { el, say, spans, textButton } from "../lib/dom.js";
 import { axisTime, limitOf, moment } from "../lib/format.js";
-import { listen } from "../lib/gestures.js";
+import { listen, ZOOM_STEP } from "../lib/gestures.js";
 import { build, PREEMPTED } from "../lib/marks.js";
 import { bytesOf, decode, fingerprint, same } from "../lib/packet.js";
 import { iconButton, showPlaying, speedSelect } from "../lib/play_controls.js";
@@ -24,7 +24,6 @@ import { tableOf } from "./table.js";
 /** @import { WayLane } from "./lane.js" */
 
 const NARROWEST = { time: 0.01, step: 2 };
-const ZOOM_STEP = 1.6;
 const PAGE = 0.1; // of the view: a long step with the keys, and the jump when motion is reduced
 
 /** The elements of one lane. @typedef {{ row: HTMLElement, canvas: HTMLCanvasElement, now: HTMLElement, track: HTMLElement }} Elements */

@@ -3,7 +3,7 @@
 
 import { placeIn } from "./canvas.js";
 
-const ZOOM_STEP = 1.6;
+export const ZOOM_STEP = 1.6; // one press of a key or a button
 
 /**
  * What the gestures do. Heights and places are pixels of the picture; `px` is null where a key has

@@ -3,6 +3,7 @@
 
 import { el, say, term, textButton } from "../lib/dom.js";
 import { count, limitOf, moment } from "../lib/format.js";
+import { ZOOM_STEP } from "../lib/gestures.js";
 import { PREEMPTED } from "../lib/marks.js";
 import { iconButton, showPlaying, speedSelect } from "../lib/play_controls.js";
 
@@ -26,7 +27,6 @@ import { iconButton, showPlaying, speedSelect } from "../lib/play_controls.js";
  * @property {() => void} copy
  */
 
-const ZOOM_STEP = 1.6;
 const COPIED_MS = 1600;
 
 /** @type {{ axis: Axis, name: string }[]} */

@@ -346,19 +346,19 @@ export class Timeline {
   }
 
   /**
-   * The head stands still.
-   * @param {boolean} tell whether screen readers and the server learn of it
+   * The head stopped.
+   * @param {boolean} announce whether screen readers and the server learn of it
    */
-  showRest(tell) {
+  showRest(announce) {
     const { player, clock, lane } = this;
     this.elements.controls.showPlaying(player.playing);
     this.drawHead();
     this.shownStep = -1;
-    this.showStep(tell && !player.playing);
+    this.showStep(announce && !player.playing);
     if (clock?.length) {
       this.elements.canvas.describe(clock.stepAt(player.time), lane, player.time);
     }
-    if (tell && !player.playing) this.remember();
+    if (announce && !player.playing) this.remember();
   }
 
   remember() {

@@ -1,5 +1,5 @@
 // @ts-check
-// What lies under the pointer, in words.
+// What is under the pointer, in words.
 
 import { count, moment, seconds } from "../lib/format.js";
 import { HELD, PREEMPTED, stateOf, stepUnder } from "../lib/marks.js";
