@@ -97,6 +97,23 @@ def test_each_transfer_goes_from_the_prefill_to_the_decode_lane(plain: Result):
     assert len(mixed["servers"]) == 2
 
 
+def test_the_browser_draws_both_pools(plain: Result):
+    shown = node.rows_of(board.pack(plain, simulate(together(PLAIN)), PLAIN))
+    prefill, decode, mixed = shown
+    n = len(plain.trace.requests)
+    assert [len(lane) for lane in shown] == [n, n, n]
+    assert all(row["transfers"] == ["arrived"] for row in [*prefill, *decode])
+    assert all(row["transfers"] == [] for row in mixed)
+    assert {row["status"] for row in [*decode, *mixed]} == {"finished"}
+    assert sum(len(row["ticks"]) for row in mixed) == plain.summary["output_tokens"]
+
+
+def test_a_refused_split_has_words_beside_the_co_located_servers():
+    (refused, mixed) = node.rows_of(board.pack("does not fit", simulate(together(PLAIN)), PLAIN))
+    assert refused == []
+    assert mixed
+
+
 def test_unused_kv_is_computed_again_in_the_decode_lane():
     result = run(BY_ID["pd_miswired"].setup)
     trace = pools.decode_pool(result.trace, board.servers_of(result, DECODE))

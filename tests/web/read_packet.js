@@ -11,6 +11,7 @@ import { decode } from "../../web/lib/packet.js";
 /** @type {WayLane[]} */
 const lanes = decode(new Uint8Array(readFileSync(0)));
 const rows = lanes.map((lane) => {
+  if (!lane.num_rows) return []; // it was refused
   const marks = build(lane, "time");
   if (lane.transfer_row) addTransfers(marks);
   return marks.rows.map(({ label, status, rejection, ticks, chunks, waits, transfers }) => ({

@@ -13,7 +13,6 @@ from sim.world import DECODE, PREFILL, ROLES
 from ui.disaggregation import told
 from ui.disaggregation.setups import Setup, apart, together
 from ui.six_ways import packing, pools
-from ui.timeline.packet import write
 
 DEADLINE_S = 6.0
 MOST_DRAWN = packing.MOST_ROWS
@@ -106,8 +105,7 @@ def pack(split: Result | str, mixed: Result | str, setup: Setup) -> bytes:
         add(words, None)
     else:
         add(told.together(mixed, setup), packing.lane(mixed))
-    texts = [["chunk", "prefill", "prefill", ""]]
-    return write({"lanes": headers, "texts": texts, "reasons": []}, arrays)
+    return packing.join(headers, arrays)
 
 
 def scenario(setup: Setup) -> Scenario | None:

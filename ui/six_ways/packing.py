@@ -17,7 +17,7 @@ from ui import explain
 from ui.settings import itl_limit_s
 from ui.six_ways import pools
 from ui.timeline import rows
-from ui.timeline.packet import smallest, tables, write
+from ui.timeline.packet import Arrays, Header, smallest, tables, write
 
 MOST_ROWS = 40
 MOST_STEPS = 4_000
@@ -43,6 +43,11 @@ def pack(lanes: Sequence[tuple[Told, Result | None]]) -> bytes:
         header, mine = (empty(), {}) if result is None else lane(result)
         headers.append(header | words(told))
         arrays |= {f"{k}.{name}": values for name, values in mine.items()}
+    return join(headers, arrays)
+
+
+def join(headers: Sequence[Header], arrays: Arrays) -> bytes:
+    """A packet of lanes: their headers, and arrays whose names begin with a lane's number."""
     texts = [["chunk", "prefill", "prefill", ""]]
     names = {"transfer_outcome": pools.TRANSFER_OUTCOMES}
     return write(tables(texts, **names) | {"lanes": headers}, arrays)
