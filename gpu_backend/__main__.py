@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sim.exit_status import INTERRUPTED
+from sim.cli.exit_status import INTERRUPTED
 
 # torch takes seconds to load, and Ctrl-C may come in them; an exception would get lost in an import
 before = signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
@@ -27,8 +27,8 @@ try:
     from gpu_backend.serve_check import serve_check_command
     from gpu_backend.temperatures import TEMPERATURES
     from gpu_backend.terminal import cancel_once_begun, progress_line
-    from sim.run import workload_of
-    from sim.scenario import Scenario, load_scenario
+    from sim.results.run import workload_of
+    from sim.scenario.load import Scenario, load_scenario
 finally:
     signal.signal(signal.SIGINT, before)
 

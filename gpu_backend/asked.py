@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_backend.sampling import Sampling
-from sim.requests import REAL_OUTPUTS, RUN, Table, empty_requests
+from sim.core.requests import REAL_OUTPUTS, RUN, Table, empty_requests
 
 __all__ = ["Asked", "ask"]
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim import reasons
-from sim.requests import Table
-from sim.state import State
+from sim.core import reasons
+from sim.core.requests import Table
+from sim.core.state import State
 
 __all__ = ["Batch", "Rows", "make_batch", "rows_of"]
 

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from sim.latency import measured, steps_seconds
-from sim.profiles import Coefficients, Profile
-from sim.requests import Table
+from sim.core.requests import Table
+from sim.latency.model import measured, steps_seconds
+from sim.latency.profiles import Coefficients, Profile
 
 __all__ = ["CalibrationError", "Fit", "fit", "predict"]
 

@@ -23,12 +23,12 @@ from gpu_backend.device_options import device_options
 from gpu_backend.machine import first_guess, measure_limits
 from gpu_backend.run import RealRun, Update, run_scenario
 from gpu_backend.terminal import cancel_once_begun, progress_line
-from sim import profiles
-from sim.commands import Refused
-from sim.exit_status import INTERRUPTED
-from sim.requests import Table
-from sim.run import workload_of
-from sim.scenario import Scenario, parse_scenario
+from sim.cli.commands import Refused
+from sim.cli.exit_status import INTERRUPTED
+from sim.core.requests import Table
+from sim.latency import profiles
+from sim.results.run import workload_of
+from sim.scenario.load import Scenario, parse_scenario
 
 __all__ = ["Calibration", "calibrate", "calibrate_command", "mixed_scenario", "rate_of"]
 

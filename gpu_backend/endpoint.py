@@ -28,7 +28,7 @@ from gpu_backend.address import Endpoint, EndpointError
 from gpu_backend.chunks import DONE, EventReader, StreamError, error_text, read_chunk
 from gpu_backend.outcome import Outcome
 from gpu_backend.prompts import prompt_ids, prompt_text
-from sim.workload import Workload
+from sim.workload.workload import Workload
 
 __all__ = ["Caps", "Client", "check_workload", "measure"]
 

@@ -19,8 +19,8 @@ from gpu_backend.kv_pool import KvPool
 from gpu_backend.measure import Stopwatch
 from gpu_backend.runner import Runner
 from gpu_backend.sampling import sample
-from sim import reasons
-from sim.state import State
+from sim.core import reasons
+from sim.core.state import State
 
 __all__ = ["Executed", "Executor"]
 

@@ -16,9 +16,9 @@ from gpu_backend.kv_pool import block_bytes
 from gpu_backend.model_zoo import Loaded
 from gpu_backend.sampling import Sampling
 from gpu_backend.texts import prompts_of
-from sim.requests import Table
-from sim.scenario import Resolved, Scenario, ScenarioError, resolve
-from sim.workload import PER_REQUEST, Workload, to_requests
+from sim.core.requests import Table
+from sim.scenario.load import Resolved, Scenario, ScenarioError, resolve
+from sim.workload.workload import PER_REQUEST, Workload, to_requests
 
 __all__ = ["MOST_REQUESTS", "MOST_TOKENS", "Order", "order"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.workload import Workload
+from sim.workload.workload import Workload
 
 __all__ = ["prompt_ids", "prompt_text"]
 

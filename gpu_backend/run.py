@@ -26,12 +26,14 @@ from gpu_backend.paged_attention import choose_attention
 from gpu_backend.runner import Runner, cuda_capture
 from gpu_backend.sampling import Sampling
 from gpu_backend.serving import Served, serve
-from sim import engine, latency, metrics
-from sim.requests import OUTPUT_BASE, OUTPUT_STRIDE, Table
-from sim.scenario import Scenario
-from sim.state import State
-from sim.trace import Trace
-from sim.workload import Workload
+from sim.cluster import simulator
+from sim.core.recording import Trace
+from sim.core.requests import OUTPUT_BASE, OUTPUT_STRIDE, Table
+from sim.core.state import State
+from sim.latency import model as latency_model
+from sim.results import metrics
+from sim.scenario.load import Scenario
+from sim.workload.workload import Workload
 
 __all__ = ["Comparison", "RealRun", "Update", "compare", "make_runner", "run_scenario"]
 
@@ -129,7 +131,7 @@ def run_scenario(
         wanted.policy,
         executor,
         loop_think_s=wanted.workload.loop_think_s,
-        limits=engine.Limits(
+        limits=simulator.Limits(
             horizon_s=np.inf if limits.horizon_s is None else limits.horizon_s,
             max_steps=limits.max_steps,
             deadline_s=deadline_s,
@@ -228,8 +230,8 @@ def compare(run: RealRun, times: Any = None) -> Comparison:
         replica = run.order.resolved.replicas[0]
         measured = replica.replica.latency.kind not in ("linear", "roofline")
         times = replica.latency if measured else run.guess
-    row: Table = np.array([times], latency.LATENCY).view(np.recarray)
-    simulated = engine.run(
+    row: Table = np.array([times], latency_model.LATENCY).view(np.recarray)
+    simulated = simulator.run(
         as_served(run.order.asked, run.trace.requests),
         run.order.asked.runs,
         run.order.policy,
@@ -237,7 +239,7 @@ def compare(run: RealRun, times: Any = None) -> Comparison:
         loop_think_s=run.order.workload.loop_think_s,
     )
     seconds = np.zeros(len(run.trace.steps))
-    latency.steps_seconds(row[0], run.trace.steps, seconds)
+    latency_model.steps_seconds(row[0], run.trace.steps, seconds)
     real, ours = figures(run.trace), figures(simulated)
     return Comparison(run, simulated, seconds, real, ours, difference(real, ours))
 

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_backend.outcome import Outcome
-from sim.metrics import percentile_block
-from sim.run import run_resolved
-from sim.scenario import Scenario, resolve
-from sim.workload import Workload
+from sim.results.metrics import percentile_block
+from sim.results.run import run_resolved
+from sim.scenario.load import Scenario, resolve
+from sim.workload.workload import Workload
 
 __all__ = ["TPOT_DEFINITION", "compare", "gaps_of", "measured_figures", "simulated_figures"]
 

@@ -9,21 +9,23 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from sim.exit_status import INTERRUPTED
+from sim.cli.exit_status import INTERRUPTED
 
 try:  # numba and its kernels take a moment to load, and Ctrl-C may come in it
     import click
 
-    from sim import bench, latency_table, replay
-    from sim.commands import Refused, cancel_on_interrupt
-    from sim.export import write_trace
-    from sim.perfetto import write_perfetto
-    from sim.report import summary_table, workload_table
-    from sim.run import Result, simulate
-    from sim.scenario import Scenario, ScenarioError, load_scenario
-    from sim.sweep_command import sweep_command
-    from sim.traces import FORMATS, Imported, read_trace
-    from sim.workload import describe
+    from sim import replay
+    from sim.cli import bench
+    from sim.cli.commands import Refused, cancel_on_interrupt
+    from sim.cli.report import summary_table, workload_table
+    from sim.cli.sweep import sweep_command
+    from sim.latency import table
+    from sim.results.export import write_trace
+    from sim.results.perfetto import write_perfetto
+    from sim.results.run import Result, simulate
+    from sim.scenario.load import Scenario, ScenarioError, load_scenario
+    from sim.workload.trace_reader import FORMATS, Imported, read_trace
+    from sim.workload.workload import describe
 except KeyboardInterrupt:
     raise SystemExit(INTERRUPTED) from None
 
@@ -148,14 +150,14 @@ def latency_command(rows: Path) -> None:
     """Predict the step times of ROWS.csv: the same table with a column predicted_ms."""
     try:
         with rows.open(encoding="utf-8-sig", newline="") as stream:
-            notes, compared = latency_table.predict_table(stream, sys.stdout)
+            notes, compared = table.predict_table(stream, sys.stdout)
     except BrokenPipeError:
         raise
     except OSError as error:
         raise Refused(f"{rows}: {(error.strerror or str(error)).lower()}") from None
     except ValueError as error:
         raise Refused(f"{rows}: {error}") from None
-    for line in (*notes, *latency_table.errors_by_group(compared)):
+    for line in (*notes, *table.errors_by_group(compared)):
         click.echo(line, err=True)
 
 

@@ -7,11 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim import calibrate, catalog, latency_rows
-from sim.calibrate import FITTED
-from sim.efficiency import efficiency
-from sim.latency import step_seconds
-from sim.latency_table import predict_ms, step_of
+from sim.hardware import catalog
+from sim.latency import calibration
+from sim.latency import inputs as latency_inputs
+from sim.latency.calibration import FITTED
+from sim.latency.efficiency import efficiency
+from sim.latency.model import step_seconds
+from sim.latency.table import predict_ms, step_of
 
 
 def test_every_efficiency_is_a_share_and_says_where_it_comes_from() -> None:
@@ -38,11 +40,11 @@ def test_calibration_recovers_the_constants_of_made_up_measurements(tmp_path: Pa
     draw = np.random.default_rng(0)
     lines = ["source,gpu,model,precision,tp,phase,tokens,batch,context,latency_ms"]
     for model, tp in itertools.product(("Llama-3.1-8B", "Qwen3-8B", "Llama-3.1-70B"), (1, 2, 4)):
-        row = latency_rows.hardware_row(
+        row = latency_inputs.hardware_row(
             catalog.model(model), catalog.gpu("h100"), "bf16", tp, "bf16"
         )
-        passes = latency_rows.activation_bytes(catalog.model(model), tp)
-        latency_rows.set_efficiency(row, truth, passes, catalog.model(model).num_layers)
+        passes = latency_inputs.activation_bytes(catalog.model(model), tp)
+        latency_inputs.set_efficiency(row, truth, passes, catalog.model(model).num_layers)
         cells = [("prefill", t, 1, 0) for t in (64, 512, 2048, 8192)]
         cells += [("decode", b, b, c) for b in (1, 8, 64, 256) for c in (128, 4096)]
         for phase, tokens, batch, context in cells:
@@ -55,8 +57,10 @@ def test_calibration_recovers_the_constants_of_made_up_measurements(tmp_path: Pa
             )
     table = tmp_path / "rows.csv"
     table.write_text("\n".join(lines))
-    groups = calibrate.groups_of("h100_sxm", "bf16", calibrate.read_rows(table)["h100_sxm", "bf16"])
-    found = calibrate.fit_with_errors(groups, FITTED, {}, "made up")
+    groups = calibration.groups_of(
+        "h100_sxm", "bf16", calibration.read_rows(table)["h100_sxm", "bf16"]
+    )
+    found = calibration.fit_with_errors(groups, FITTED, {}, "made up")
     assert found.num_rows == 108
     assert found.mean_error < 0.02
     assert found.left_out_error is not None

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from sim import catalog
-from sim.memory import KvPool, is_large, kv_pool
+from sim.hardware import catalog
+from sim.hardware.kv_pool_size import KvPool, is_large, kv_pool
 
 PUBLISHED_PARAMETERS = {
     "Llama-3.1-8B": 8_030_261_248,

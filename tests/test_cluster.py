@@ -6,15 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import cluster, engine, policies, reasons
-from sim.content import private_content, run_table
-from sim.fleet import Fleet
-from sim.integrity import check_integrity
-from sim.requests import Table, empty_requests
-from sim.run import simulate
-from sim.scenario import ScenarioError, load_scenario
-from sim.trace import Trace
-from sim.world import (
+from sim.cluster import loop, simulator
+from sim.cluster.cluster_state import (
     BOTH,
     BUSY,
     DECODE,
@@ -27,6 +20,15 @@ from sim.world import (
     ROUTERS,
     TOO_SHORT,
 )
+from sim.cluster.topology import Fleet
+from sim.core import reasons
+from sim.core.integrity import check_integrity
+from sim.core.recording import Trace
+from sim.core.requests import Table, empty_requests
+from sim.engines import dispatch
+from sim.results.run import simulate
+from sim.scenario.load import ScenarioError, load_scenario
+from sim.workload.prompt_tokens import private_content, run_table
 from tests.builders import linear_latency, policy_rows
 
 TOKEN_BYTES = 1_000.0
@@ -91,18 +93,18 @@ def run_checked(
     table: Table, runs: Table, policy: Table, latency: Table, fleet: Fleet
 ) -> tuple[Trace, Any, Any]:
     """Run, and check every server's state whenever a step has been planned and run."""
-    state, world = engine.prepare(table, runs, policy, latency, fleet=fleet)
-    used = policies.used(policy.engine)
+    state, world = simulator.prepare(table, runs, policy, latency, fleet=fleet)
+    used = dispatch.used(policy.engine)
     for taken in range(100_000):
-        outcome = cluster.run_slice(state, world, used, engine.pools_of(world), 1)
-        if outcome == cluster.NO_ROOM:
-            state = engine.with_more_room(state, world)
-        elif outcome != cluster.SLICE_OVER:
+        outcome = loop.run_slice(state, world, used, simulator.pools_of(world), 1)
+        if outcome == loop.NO_ROOM:
+            state = simulator.with_more_room(state, world)
+        elif outcome != loop.SLICE_OVER:
             break
         if taken % 7 == 0:
             for replica in range(len(policy)):
                 check_integrity_between(state, world, replica)
-    trace = engine.close(state, world, *engine.explain_outcome(outcome, state, world))
+    trace = simulator.close(state, world, *simulator.explain_outcome(outcome, state, world))
     return trace, state, world
 
 
@@ -178,7 +180,7 @@ def test_same_run_twice_is_the_same() -> None:
         table, runs = table_of(generator, 60, True)
         fleet, servers = random_fleet(generator, 5)
         policy = rows_of(generator, servers, True)
-        traces.append(engine.run(table, runs, policy, linear_latency(servers), fleet=fleet))
+        traces.append(simulator.run(table, runs, policy, linear_latency(servers), fleet=fleet))
     first, second = traces
     for name in ("steps", "items", "requests", "legs", "journeys"):
         one, other = getattr(first, name), getattr(second, name)
@@ -208,10 +210,10 @@ def test_round_robin_of_far_apart_requests_is_that_many_lone_servers() -> None:
     policy = rows_of(generator, 2, False)
     table.abort_after_s = np.inf
     fleet = Fleet(roles=(BOTH, BOTH), kv_token_bytes=(0.0, 0.0))
-    both = engine.run(table, runs, policy, linear_latency(2), fleet=fleet)
+    both = simulator.run(table, runs, policy, linear_latency(2), fleet=fleet)
     for replica in range(2):
         half = table[replica::2].copy()
-        alone = engine.run(half, runs, policy[:1], linear_latency(1))
+        alone = simulator.run(half, runs, policy[:1], linear_latency(1))
         together = both.requests[replica::2]
         accepted = together.status == reasons.FINISHED
         assert (alone.requests.status == together.status).all()
@@ -228,10 +230,10 @@ def test_block_tables_are_as_wide_as_the_longest_request() -> None:
     policy = rows_of(generator, 3, False)
     policy.max_model_len, policy.num_gpu_blocks = 131_072, 10_000
     fleet = Fleet(roles=(BOTH,) * 3, kv_token_bytes=(0.0,) * 3)
-    state, _ = engine.prepare(table, runs, policy, linear_latency(3), fleet=fleet)
+    state, _ = simulator.prepare(table, runs, policy, linear_latency(3), fleet=fleet)
     longest = int((table.prompt_len + table.output_len).max())
     assert longest < state.block_table.shape[2] * policy[0].block_size < longest + 32
-    trace = engine.run(table, runs, policy, linear_latency(3), fleet=fleet)
+    trace = simulator.run(table, runs, policy, linear_latency(3), fleet=fleet)
     assert trace.status == "finished"
 
 
@@ -239,7 +241,7 @@ def test_tables_that_do_not_fit_are_refused_in_words(monkeypatch: pytest.MonkeyP
     def full(*_: Any, **__: Any) -> Trace:
         raise MemoryError("Unable to allocate 33.2 GiB")
 
-    monkeypatch.setattr(engine, "run", full)
+    monkeypatch.setattr(simulator, "run", full)
     scenario = load_scenario(EXAMPLES / "pd_plain.json")
     with pytest.raises(ScenarioError, match="tables of 2 servers do not fit: Unable to allocate"):
         simulate(scenario)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import sim.__main__ as command_line
-from sim.diagnosis import Finding
-from sim.run import Result
+from sim.results.diagnosis import Finding
+from sim.results.run import Result
 from tests.field.field import asked, serve
 from tests.pools import GIGABIT, one, pools, prefill_s, run_pools
 

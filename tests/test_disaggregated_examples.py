@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import bench, bench_cluster
-from sim.run import Result, simulate
-from sim.scenario import load_scenario, parse_scenario
-from sim.world import MOVED
+from sim.cli import bench, bench_cluster
+from sim.cluster.cluster_state import MOVED
+from sim.results.run import Result, simulate
+from sim.scenario.load import load_scenario, parse_scenario
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

@@ -5,9 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import reasons
-from sim.run import Result
-from sim.world import FINISHED_AT_PREFILL, KV_UNUSED, LOAD_RECOMPUTED, MOVED, TOO_SHORT
+from sim.cluster.cluster_state import (
+    FINISHED_AT_PREFILL,
+    KV_UNUSED,
+    LOAD_RECOMPUTED,
+    MOVED,
+    TOO_SHORT,
+)
+from sim.core import reasons
+from sim.results.run import Result
 from tests.field.field import asked, at, token_times
 from tests.pools import (
     DECODE_S,

@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import engine, reasons
-from sim.content import run_table
-from sim.fleet import Fleet
-from sim.integrity import check_integrity
-from sim.requests import empty_requests
-from sim.run import simulate
-from sim.scenario import parse_scenario
-from sim.world import DECODE, FINISHED_AT_PREFILL, MOVED, PREFILL, TOO_SHORT
+from sim.cluster import simulator
+from sim.cluster.cluster_state import DECODE, FINISHED_AT_PREFILL, MOVED, PREFILL, TOO_SHORT
+from sim.cluster.topology import Fleet
+from sim.core import reasons
+from sim.core.integrity import check_integrity
+from sim.core.requests import empty_requests
+from sim.results.run import simulate
+from sim.scenario.load import parse_scenario
+from sim.workload.prompt_tokens import run_table
 from tests.builders import linear_latency, policy_rows
 from tests.field.field import asked
 from tests.pools import TOKEN_BYTES_8B, pools
@@ -53,7 +54,7 @@ def test_a_client_may_go_away_at_any_time(streaming: bool, first_token_at_prefil
     rows = [policy_rows(num_gpu_blocks=blocks, **small) for blocks in (10, 7)]
     policy = np.concatenate(rows).view(np.recarray)  # one request at a time may decode
     fleet = pair(streaming=streaming, first_token_at_prefill=first_token_at_prefill)
-    whole = engine.run(table, runs, policy, linear_latency(2), fleet=fleet)
+    whole = simulator.run(table, runs, policy, linear_latency(2), fleet=fleet)
     last_step_s = 0.006  # is not disturbed: a request that it ends has ended
     lasted_s = float(whole.requests.end_s[1] - table.arrival_s[1]) - last_step_s
     stages = set()
@@ -92,7 +93,7 @@ def from_store(order: list[int], blocks: int, prompt: int = 64) -> list[int]:
     runs, table.first_run, table.num_runs = run_table(contents)
     policy = np.concatenate([policy_rows(num_gpu_blocks=60, max_model_len=200)] * 2)
     fleet = pair(store_blocks=blocks)
-    trace = engine.run(table, runs, policy.view(np.recarray), linear_latency(2), fleet=fleet)
+    trace = simulator.run(table, runs, policy.view(np.recarray), linear_latency(2), fleet=fleet)
     assert trace.status == "finished"
     assert (trace.requests.num_outputs == 4).all()
     stored = trace.journeys[len(order) :]

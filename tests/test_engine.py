@@ -5,9 +5,10 @@ import random
 import numpy as np
 import pytest
 
-from sim import engine, reasons
-from sim.engine import Limits
-from sim.trace import Trace
+from sim.cluster import simulator
+from sim.cluster.simulator import Limits
+from sim.core import reasons
+from sim.core.recording import Trace
 from tests.builders import linear_latency, policy_rows, request_table
 
 PREFILL_S, DECODE_S, STEP_S = 12e-6, 40e-6, 5e-3
@@ -19,7 +20,7 @@ def simulate(asked, arrival_s=None, *, limits=NO_LIMITS, loop_think_s=(), edit=N
     table.arrival_s = 0.0 if arrival_s is None else arrival_s
     if edit:
         edit(table)
-    return engine.run(
+    return simulator.run(
         table,
         runs,
         policy_rows(**knobs),
@@ -179,7 +180,7 @@ def test_horizon() -> None:
 
 
 def test_deadline_and_cancel_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "STEPS_A_SLICE", 10)
+    monkeypatch.setattr(simulator, "STEPS_A_SLICE", 10)
     late = simulate([(10, 5000)], limits=Limits(deadline_s=0.0))
     assert (late.status, len(late.steps)) == ("bounded", 10)
     table, runs = request_table([(10, 5000)])
@@ -190,7 +191,7 @@ def test_deadline_and_cancel_between_slices(monkeypatch: pytest.MonkeyPatch) -> 
         asked.append(1)
         return len(asked) == 3
 
-    trace = engine.run(table, runs, policy_rows(), linear_latency(), cancelled=cancelled)
+    trace = simulator.run(table, runs, policy_rows(), linear_latency(), cancelled=cancelled)
     assert (trace.status, len(trace.steps)) == ("cancelled", 30)
 
 
@@ -207,15 +208,15 @@ def test_slices_and_more_room_change_nothing(slice_: int, monkeypatch: pytest.Mo
         "scheduler_reserve_full_isl": False,
     }
     whole = simulate(asked, **knobs)
-    monkeypatch.setattr(engine, "STEPS_A_SLICE", slice_)
+    monkeypatch.setattr(simulator, "STEPS_A_SLICE", slice_)
     sliced = simulate(asked, **knobs)
     for name in ("steps", "items", "events", "gaps"):
         assert np.array_equal(getattr(whole, name), getattr(sliced, name)), name
 
 
 def test_tables_grow(monkeypatch: pytest.MonkeyPatch) -> None:
-    small = engine.uninitialised
-    monkeypatch.setattr("sim.state.uninitialised", lambda n, dtype: small(min(n, 300), dtype))
+    small = simulator.uninitialised
+    monkeypatch.setattr("sim.core.state.uninitialised", lambda n, dtype: small(min(n, 300), dtype))
     asked = [(50, 80)] * 12
     grown = simulate(asked, block_size=4, num_gpu_blocks=90, max_num_seqs=4)
     monkeypatch.undo()
@@ -228,7 +229,9 @@ def test_a_run_without_item_records_tells_the_same_story() -> None:
     table, runs = request_table([(300, 20)] * 20)
     table.arrival_s = np.arange(20) * 0.01
     traces = [
-        engine.run(table, runs, policy_rows(num_gpu_blocks=200), linear_latency(), record_items=on)
+        simulator.run(
+            table, runs, policy_rows(num_gpu_blocks=200), linear_latency(), record_items=on
+        )
         for on in (True, False)
     ]
     assert len(traces[1].items) == 0
@@ -256,6 +259,6 @@ def test_the_workload_is_left_as_it_was() -> None:
     table, runs = request_table([(10, 5)])
     table.arrival_s = 0.0
     before = table.copy()
-    engine.run(table, runs, policy_rows(), linear_latency())
+    simulator.run(table, runs, policy_rows(), linear_latency())
     for name in table.dtype.names:
         assert np.array_equal(table[name], before[name], equal_nan=True), name

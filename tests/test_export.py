@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 import sim.__main__ as command_line
-from sim.export import cell, vllm_serve_flags, write_trace
-from sim.run import simulate
-from sim.scenario import ScenarioError, load_scenario, parse_scenario, resolve
+from sim.results.export import cell, vllm_serve_flags, write_trace
+from sim.results.run import simulate
+from sim.scenario.load import ScenarioError, load_scenario, parse_scenario, resolve
 from tests.field.field import asked
 from tests.pools import one, pools, run_pools
 

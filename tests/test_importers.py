@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.content import RENUMBERED_BASE
-from sim.requests import OUTPUT_BASE, PRIVATE_BASE
-from sim.traces import FORMATS, Imported, TraceError, detect, read_trace
-from sim.workload import describe
-from sim.workload_spec import FactorTokens, FixedTokens
+from sim.core.requests import OUTPUT_BASE, PRIVATE_BASE
+from sim.workload.prompt_tokens import RENUMBERED_BASE
+from sim.workload.spec import FactorTokens, FixedTokens
+from sim.workload.trace_reader import FORMATS, Imported, TraceError, detect, read_trace
+from sim.workload.workload import describe
 
 DATA = Path(__file__).parent / "data"
 PUBLIC = os.environ.get("BATCHSCOPE_DATA")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.importers import table
-from sim.traces import TraceError, read_trace
+from sim.workload.importers import table
+from sim.workload.trace_reader import TraceError, read_trace
 
 HEADER = "time,prompt,output\n"
 GOOD = HEADER + "0,10,3\n"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sim.export import vllm_serve_flags
-from sim.run import simulate
-from sim.scenario import Resolved, ScenarioError, parse_scenario, resolve
+from sim.results.export import vllm_serve_flags
+from sim.results.run import simulate
+from sim.scenario.load import Resolved, ScenarioError, parse_scenario, resolve
 
 # CLI.md's table
 KEYS = {

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sim.export import sglang_server_flags, trtllm_serve_files
-from sim.run import simulate
-from sim.scenario import ScenarioError, parse_scenario, resolve
+from sim.results.export import sglang_server_flags, trtllm_serve_files
+from sim.results.run import simulate
+from sim.scenario.load import ScenarioError, parse_scenario, resolve
 
 
 def scenario(

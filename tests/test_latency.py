@@ -7,10 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import catalog
-from sim.breakdown import breakdown
-from sim.efficiency import efficiency
-from sim.latency import (
+from sim.core.recording import STEP
+from sim.hardware import catalog
+from sim.latency.breakdown import breakdown
+from sim.latency.efficiency import efficiency
+from sim.latency.flops import model_bytes, model_flop
+from sim.latency.inputs import roofline
+from sim.latency.model import (
     ROOFS,
     TERMS,
     linear,
@@ -20,10 +23,7 @@ from sim.latency import (
     steps_seconds,
     unit_row,
 )
-from sim.latency_rows import roofline
-from sim.latency_table import errors_by_group, predict_table
-from sim.trace import STEP
-from sim.work import model_bytes, model_flop
+from sim.latency.table import errors_by_group, predict_table
 
 
 def row_of(model: str, gpu: str, tp: int = 1, precision: str = "bf16") -> object:

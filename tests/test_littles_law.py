@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import metrics, reasons
-from sim.run import Result, simulate
-from sim.scenario import parse_scenario
+from sim.core import reasons
+from sim.results import metrics
+from sim.results.run import Result, simulate
+from sim.scenario.load import parse_scenario
 from tests.builders import ROOMY
 from tests.field.field import LINEAR, asked
 from tests.pools import pools

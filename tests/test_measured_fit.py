@@ -8,12 +8,12 @@ import pytest
 
 from gpu_backend import calibrate
 from gpu_backend.calibrate import CalibrationError, Fit, fit, predict
-from sim import profiles
-from sim.profiles import Coefficients
-from sim.requests import Table
-from sim.run import simulate
-from sim.scenario import Scenario, parse_scenario
-from sim.trace import STEP
+from sim.core.recording import STEP
+from sim.core.requests import Table
+from sim.latency import profiles
+from sim.latency.profiles import Coefficients
+from sim.results.run import simulate
+from sim.scenario.load import Scenario, parse_scenario
 
 # About those of SmolLM2-135M on two CPU cores.
 KNOWN = {

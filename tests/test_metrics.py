@@ -5,12 +5,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import metrics, reasons
-from sim.efficiency import efficiency
-from sim.requests import empty_requests
-from sim.run import Result, simulate
-from sim.scenario import parse_scenario
-from sim.scenario_spec import Slo
+from sim.core import reasons
+from sim.core.requests import empty_requests
+from sim.latency.efficiency import efficiency
+from sim.results import metrics
+from sim.results.run import Result, simulate
+from sim.scenario.load import parse_scenario
+from sim.scenario.spec import Slo
 
 BLOCKS = ("ttft_s", "itl_s", "tpot_s", "e2e_s", "queue_s")
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import sim.__main__ as command_line
-from sim.perfetto import REQUESTS, STEPS, TRANSFERS, trace_events, write_perfetto
-from sim.run import Result, simulate
-from sim.scenario import load_scenario
+from sim.results.perfetto import REQUESTS, STEPS, TRANSFERS, trace_events, write_perfetto
+from sim.results.run import Result, simulate
+from sim.scenario.load import load_scenario
 from tests.field.field import asked
 from tests.pools import run_pools
 
@@ -70,7 +70,7 @@ def test_preemptions_are_told() -> None:
     scenario = load_scenario(EXAMPLES / "burst.json")
     data = scenario.model_dump(mode="json")
     data["replicas"][0]["policy"] |= {"num_gpu_blocks": 540, "scheduler_reserve_full_isl": False}
-    from sim.scenario import parse_scenario
+    from sim.scenario.load import parse_scenario
 
     result = simulate(parse_scenario(data))
     events = list(trace_events(result.trace, result.resolved, result.workload.label))

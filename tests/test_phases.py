@@ -4,10 +4,17 @@ import json
 
 import pytest
 
-from sim import catalog, latency_rows
-from sim.latency import unit_row
-from sim.model_config import model_from_config
-from sim.phases import decode_step, knee_tokens, mixed_step, operating_point, prefill_step
+from sim.hardware import catalog
+from sim.hardware.model_config import model_from_config
+from sim.latency import inputs as latency_inputs
+from sim.latency.model import unit_row
+from sim.latency.roofline import (
+    decode_step,
+    knee_tokens,
+    mixed_step,
+    operating_point,
+    prefill_step,
+)
 
 
 def test_operating_point_by_hand() -> None:
@@ -24,7 +31,7 @@ def test_operating_point_by_hand() -> None:
 
 
 def test_intensity_grows_with_batch_and_with_prompt() -> None:
-    row = latency_rows.roofline(
+    row = latency_inputs.roofline(
         catalog.model("Llama-3.1-8B"), catalog.gpu("h100"), "bf16", 1, "auto"
     )
     decodes = [operating_point("decode", row, decode_step(b, 1024)).intensity for b in (1, 8, 64)]
@@ -36,7 +43,7 @@ def test_intensity_grows_with_batch_and_with_prompt() -> None:
 
 def test_piggyback() -> None:
     """1,500 prompt tokens and 64 decodes cost less together than apart, more than a chunk alone."""
-    row = latency_rows.roofline(
+    row = latency_inputs.roofline(
         catalog.model("Qwen2.5-7B"), catalog.gpu("rtx_4090"), "bf16", 1, "auto"
     )
     chunk, decodes, both = (

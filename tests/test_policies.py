@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import engine, moves, reasons, replay
-from sim.engine import Limits
-from sim.integrity import check_integrity
-from sim.policies import POLICIES
+from sim import replay
+from sim.cluster import simulator
+from sim.cluster.simulator import Limits
+from sim.core import reasons
+from sim.core import scheduler_ops as ops
+from sim.core.integrity import check_integrity
+from sim.engines.dispatch import POLICIES
 from tests.builders import Server, linear_latency, policy_rows, request_table
 from tests.conftest import CASES
 
@@ -143,7 +146,7 @@ def test_every_block_is_free_after_aborts_early_eos_and_cancelled_steps(
             server.abort(draw.randrange(n))
         plan = server.plan()
         if draw.random() < 0.1:
-            moves.cancel_step(state, 0)
+            ops.cancel_step(state, 0)
             check_integrity(state)
             continue
         for i in range(len(plan)):
@@ -167,7 +170,7 @@ def run(name: str, seed: int) -> Any:
     table.arrival_s = np.sort([draw.uniform(0, 0.5) for _ in range(40)])
     table.output_len = [draw.randint(1, int(most)) for most in table.max_tokens]
     table.abort_after_s[::7] = 0.05
-    return engine.run(
+    return simulator.run(
         table, runs, policy_rows(name, **knobs), linear_latency(), limits=Limits(max_steps=10_000)
     )
 

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import reasons
-from sim.world import PREFILL
+from sim.cluster.cluster_state import PREFILL
+from sim.core import reasons
 from tests.builders import linear_latency, policy_rows
 from tests.test_cluster import random_fleet, rows_of, run_checked, table_of
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from sim import profiles
-from sim.breakdown import breakdown
-from sim.grid import axis_of
-from sim.latency import linear, load, measured, step_seconds
-from sim.profiles import Coefficients, Profile, ProfileError
-from sim.run import Result, simulate
-from sim.scenario import ScenarioError, parse_scenario
-from sim.sweep import run_sweep
+from sim.latency import profiles
+from sim.latency.breakdown import breakdown
+from sim.latency.model import linear, load, measured, step_seconds
+from sim.latency.profiles import Coefficients, Profile, ProfileError
+from sim.results.run import Result, simulate
+from sim.scenario.load import ScenarioError, parse_scenario
+from sim.sweep.grid import axis_of
+from sim.sweep.sweep import run_sweep
 
 COEFFICIENTS = Coefficients(
     step_s=0.01,

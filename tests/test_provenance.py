@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sim.run import Result, simulate
-from sim.scenario import load_scenario, parse_scenario
+from sim.results.run import Result, simulate
+from sim.scenario.load import load_scenario, parse_scenario
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
 

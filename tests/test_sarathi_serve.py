@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sim import reasons, replay
+from sim import replay
+from sim.core import reasons
 from tests.builders import Server
 from tests.conftest import CASES
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sim.complaints import path_of
-from sim.knobs import VllmV1
-from sim.scenario import ScenarioError, load_scenario, parse_scenario, resolve
-from sim.scenario_spec import Scenario
+from sim.engines.knobs import VllmV1
+from sim.scenario.load import ScenarioError, load_scenario, parse_scenario, resolve
+from sim.scenario.spec import Scenario
+from sim.validation.errors import path_of
 
 CONFIG: dict[str, Any] = {
     "model_type": "qwen2", "num_hidden_layers": 28, "hidden_size": 3584,

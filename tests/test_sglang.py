@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from sim import moves, reasons
-from sim.integrity import check_integrity, check_prefix_cache, waiting_ids
+from sim.core import reasons
+from sim.core import scheduler_ops as ops
+from sim.core.integrity import check_integrity, check_prefix_cache, waiting_ids
 from tests.builders import Server
 
 ROOT = Path(__file__).parent.parent
@@ -364,7 +365,7 @@ def churn(seed: int) -> tuple[Server, list[Any]]:
         if not knobs["enable_mixed_chunk"] or knobs["chunked_prefill_size"] < 0:
             assert len(prefill) in (0, len(plan)), "prefill runs alone"
         if draw.random() < 0.1:
-            moves.cancel_step(made.state, 0)
+            ops.cancel_step(made.state, 0)
             check_integrity(made.state)
             continue
         for i in range(len(plan)):

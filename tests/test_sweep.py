@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from sim import sweep as sweeping
 from sim.__main__ import main
-from sim.grid import axis_of, parse_axis, settings_of
-from sim.run import simulate
-from sim.scenario import Scenario, ScenarioError, parse_scenario
-from sim.sweep import Row, open_executor, run_sweep
-from sim.sweep_command import sweep_csv
+from sim.cli.sweep import sweep_csv
+from sim.results.run import simulate
+from sim.scenario.load import Scenario, ScenarioError, parse_scenario
+from sim.sweep import sweep as sweeping
+from sim.sweep.grid import axis_of, parse_axis, settings_of
+from sim.sweep.sweep import Row, open_executor, run_sweep
 
 EXAMPLE = Path(__file__).parent.parent / "examples" / "toy_16_requests.json"
 

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from sim import moves, reasons, replay
-from sim.integrity import check_integrity, check_prefix_cache, running_ids, waiting_ids
+from sim import replay
+from sim.core import reasons
+from sim.core import scheduler_ops as ops
+from sim.core.integrity import check_integrity, check_prefix_cache, running_ids, waiting_ids
 from tests.builders import Server
 from tests.conftest import CASES
 
@@ -325,7 +327,7 @@ def churn(seed: int) -> tuple[Server, list[Any]]:
         if policy != "MAX_UTILIZATION":
             assert counters.num_preempted == 0, "guaranteed no evict"
         if draw.random() < 0.1:
-            moves.cancel_step(made.state, 0)
+            ops.cancel_step(made.state, 0)
             check_integrity(made.state)
             continue
         for i in range(len(plan)):

@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import kv_cache, moves, policies, reasons, replay
+from sim import replay
 from sim.__main__ import main
-from sim.integrity import check_integrity, check_prefix_cache, running_ids, waiting_ids
+from sim.core import kv_cache, reasons
+from sim.core import scheduler_ops as ops
+from sim.core.integrity import check_integrity, check_prefix_cache, running_ids, waiting_ids
+from sim.engines import dispatch
 from tests.builders import Server
 from tests.conftest import CASES
 
@@ -372,7 +375,7 @@ def churn(seed: int) -> Server:
         plan = server.plan()
         check_prefix_cache(server.state, 0, planned=True)
         if draw.random() < 0.1:
-            moves.cancel_step(server.state, 0)
+            ops.cancel_step(server.state, 0)
             check_integrity(server.state)
             continue
         for i in range(len(plan)):
@@ -397,7 +400,7 @@ def test_a_cancelled_step_takes_its_prefix_cache_entries_out_again() -> None:
         [(8, 2), (9, 2)], [[(7, 8)], [(7, 9)]], block_size=4, enable_prefix_caching=True
     ).add(0)
     server.plan()
-    moves.cancel_step(server.state, 0)
+    ops.cancel_step(server.state, 0)
     check_integrity(server.state)
     assert (server.state.blocks[0].hash < 0).all()
     server.add(1)
@@ -416,8 +419,8 @@ def test_no_cached_block_holds_uncomputed_tokens_after_an_undo(file: Path) -> No
     for s in range(150):
         state.log[0].num_events = 0
         for r in arrivals.get(s, []):
-            moves.add(state, 0, r)
-        policies.schedule(state, 0)
+            ops.add(state, 0, r)
+        dispatch.schedule(state, 0)
         check_prefix_cache(state, 0, planned=True)
         computed = {
             int(i.request): int(i.num_computed + i.num_tokens)
@@ -429,7 +432,7 @@ def test_no_cached_block_holds_uncomputed_tokens_after_an_undo(file: Path) -> No
             reached = computed.get(int(block.owner), state.requests[block.owner].num_computed)
             high = max(reached, state.requests[block.owner].high_water)
             assert (block.index + 1) * config["block_size"] <= high
-        moves.complete(state, 0, flags, s + 1.0)
+        ops.complete(state, 0, flags, s + 1.0)
         check_integrity(state)
 
 

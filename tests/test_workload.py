@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.content import run_table
-from sim.requests import PRIVATE_BASE
-from sim.workload import PER_REQUEST, Workload, build_workload, describe, to_requests
-from sim.workload_spec import WorkloadSpec
+from sim.core.requests import PRIVATE_BASE
+from sim.workload.prompt_tokens import run_table
+from sim.workload.spec import WorkloadSpec
+from sim.workload.workload import PER_REQUEST, Workload, build_workload, describe, to_requests
 
 
 def one_class(**changes: Any) -> dict[str, Any]:

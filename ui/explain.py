@@ -4,7 +4,7 @@ A fact is a few numbers (`FACT`): which sentence, which request, and the values 
 it. Facts travel to the timeline as packed numbers and the sentences as templates, so the page steps
 through a run at 60 frames a second without asking the server; `sentences` fills the very same
 templates in Python. Nothing here is guessed: every number is read from an item, an event or a step
-record (sim/trace.py), every reason from the code that the policy wrote down.
+record (sim/core/recording.py), every reason from the code that the policy wrote down.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim import reasons
-from sim.trace import Trace
+from sim.core import reasons
+from sim.core.recording import Trace
 from ui.sentences import SENTENCES
 
 FACT = np.dtype(

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.run import Result, simulate
-from sim.scenario import Scenario, parse_scenario
+from sim.results.run import Result, simulate
+from sim.scenario.load import Scenario, parse_scenario
 from ui import presets
 from ui.chats import Show, Way
 from ui.comparison import gpu_name

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from sim.provenance import provenance
-from sim.run import Result, run_resolved, workload_of
-from sim.scenario import Scenario, resolve
-from sim.workload import Workload
+from sim.results.provenance import provenance
+from sim.results.run import Result, run_resolved, workload_of
+from sim.scenario.load import Scenario, resolve
+from sim.workload.workload import Workload
 from ui import breakdown, comparison, settings, story
 from ui.choice import Run
 from ui.explain import Limits

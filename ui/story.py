@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim import reasons
-from sim.run import Result
+from sim.core import reasons
+from sim.results.run import Result
 from ui import glossary
 from ui.explain import step_items
 from ui.settings import itl_limit_s

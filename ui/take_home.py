@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 
 import streamlit as st
 
-from sim import export
-from sim.perfetto import write_perfetto
-from sim.run import Result
+from sim.results import export
+from sim.results.perfetto import write_perfetto
+from sim.results.run import Result
 from ui import runs
 from ui.runs import Asked
 

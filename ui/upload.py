@@ -4,7 +4,7 @@ import hashlib
 
 import streamlit as st
 
-from sim.traces import Imported, TraceError, read_trace
+from sim.workload.trace_reader import Imported, TraceError, read_trace
 from ui import state
 from ui.choice import MOST_REQUESTS, Upload
 from ui.units import count

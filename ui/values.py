@@ -6,9 +6,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sim import catalog
-from sim.complaints import complaints
-from sim.model_config import DescribedModel, ModelConfig
+from sim.hardware import catalog
+from sim.hardware.model_config import DescribedModel, ModelConfig
+from sim.validation.errors import complaints
 
 CONFIG = "config:"  # begins a model that is no name
 CONFIG_KEYS = tuple(ModelConfig.model_fields)

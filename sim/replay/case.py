@@ -9,9 +9,11 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sim import moves, policies, reasons
-from sim.requests import RUN, Table, empty_requests
-from sim.state import POLICY, State, columns, events_per_step, new_state, records
+from sim.core import reasons
+from sim.core import scheduler_ops as ops
+from sim.core.requests import RUN, Table, empty_requests
+from sim.core.state import POLICY, State, columns, events_per_step, new_state, records
+from sim.engines import dispatch
 
 PLANNED = ("request", "num_tokens", "num_computed")  # what a replay says of a planned item
 
@@ -146,7 +148,7 @@ def play_step(
 ) -> dict[str, Any]:
     """Schedule and complete step `s`; the row that `sim replay` prints of it. `planned`: what else
     it says, asked between the two."""
-    policies.schedule(state, 0)
+    dispatch.schedule(state, 0)
     num_planned = columns(state.counters)["num_planned"][0]
     plan = columns(state.plan)[0, :num_planned]
     items = zip(*(plan[name].tolist() for name in PLANNED), strict=True)
@@ -160,7 +162,7 @@ def play_step(
     } | planned(state)
     if ignored := [ids[r] for kind, r in kinds if kind == reasons.IGNORED]:
         row["ignored"] = ignored
-    moves.complete(state, 0, np.zeros(num_planned, np.int32), s + 1.0)
+    ops.complete(state, 0, np.zeros(num_planned, np.int32), s + 1.0)
     ended = state.ended[0, : columns(state.counters)["num_ended"][0]]
     status = columns(state.requests)["status"]
     row["finished"] = [ids[r] for r in ended.tolist() if status[r] == reasons.FINISHED]
@@ -180,7 +182,7 @@ def walk(
     while s <= last or in_system(state):
         columns(state.log)["num_events"] = 0
         for r in sorted(arrivals.get(s, [])):
-            moves.add(state, 0, r)
+            ops.add(state, 0, r)
         if in_system(state):
             yield play_step(state, ids, s, planned), s < last
         s += 1

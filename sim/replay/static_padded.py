@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from sim.knobs import Static
-from sim.load import measure_load
+from sim.core.recording import STEP
+from sim.core.state import State, records
+from sim.engines.knobs import Static
+from sim.latency.step_cost import measure_load
 from sim.replay.case import Case, Engine, state_of, table_of, walk
-from sim.state import State, records
-from sim.trace import STEP
 
 
 def padded_tokens(state: State) -> dict[str, Any]:

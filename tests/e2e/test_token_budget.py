@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.run import simulate
+from sim.results.run import simulate
 from tests.e2e.conftest import Timeline
 from ui import explain
 from ui.presets import scenario_of

@@ -10,7 +10,7 @@ from gpu_backend.address import EndpointError
 from gpu_backend.endpoint import Caps, measure
 from gpu_backend.outcome import Outcome
 from gpu_backend.serve_figures import compare, gaps_of, measured_figures, one_token_each
-from sim.workload import Workload
+from sim.workload.workload import Workload
 
 from .virtual import (
     DONE,

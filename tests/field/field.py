@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.run import Result, simulate
-from sim.scenario import parse_scenario
+from sim.results.run import Result, simulate
+from sim.scenario.load import parse_scenario
 
 CASES = Path(__file__).parent / "cases"
 TEXT = ("summary", "setup", "observed", "expected_direction", "note")

@@ -12,8 +12,8 @@ from gpu_backend.kv_pool import KvPool
 from gpu_backend.model import Model
 from gpu_backend.runner import Runner
 from gpu_backend.serving import Served, serve
-from sim.integrity import check_integrity
-from sim.requests import Table
+from sim.core.integrity import check_integrity
+from sim.core.requests import Table
 from tests.builders import policy_rows
 
 TEXTS = (

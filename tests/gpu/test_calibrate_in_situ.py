@@ -17,9 +17,10 @@ from gpu_backend.calibrate import CalibrationError, predict, solved
 from gpu_backend.calibrate_command import calibrate, mixed_scenario
 from gpu_backend.compiled_decode import MOST_ROWS
 from gpu_backend.run import RealRun, Update, compare, run_scenario
-from sim import latency, profiles
-from sim.profiles import Coefficients
-from sim.run import workload_of
+from sim.latency import model as latency_model
+from sim.latency import profiles
+from sim.latency.profiles import Coefficients
+from sim.results.run import workload_of
 from tests.gpu.conftest import CPU
 
 KNOWN = Coefficients(
@@ -89,7 +90,7 @@ def test_a_fit_of_real_steps_beats_the_first_guess_on_steps_it_has_not_seen(
     held_out, fitted = steps[order[::3]], np.delete(order, np.arange(0, len(order), 3))
     coefficients = solved(steps[fitted], np.zeros(0))
     guessed = np.zeros(len(held_out))
-    latency.steps_seconds(measured.guess, held_out, guessed)
+    latency_model.steps_seconds(measured.guess, held_out, guessed)
 
     def error(seconds: np.ndarray) -> float:
         return float(np.abs(seconds / held_out.duration_s - 1.0).mean())
@@ -111,7 +112,7 @@ def test_known_times_come_back_and_close_the_gap(
     for name, value in KNOWN.model_dump().items():
         assert getattr(found.fit.coefficients, name) == pytest.approx(value, rel=1e-3, abs=1e-9)
     real = run.trace.steps.duration_s
-    after = compare(run, latency.measured(found.fit.coefficients.model_dump()))
+    after = compare(run, latency_model.measured(found.fit.coefficients.model_dump()))
     assert after.step_s == pytest.approx(real)
     assert np.abs(compare(run).step_s / real - 1.0).mean() > 0.1
 

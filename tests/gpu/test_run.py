@@ -21,9 +21,9 @@ from gpu_backend.model_zoo import Loaded
 from gpu_backend.order import order
 from gpu_backend.texts import largest_prime, prompts_of, text_tokens
 from gpu_backend.tokenizer import ByteTokenizer
-from sim.latency import linear
-from sim.run import workload_of
-from sim.scenario import Scenario, ScenarioError, parse_scenario
+from sim.latency.model import linear
+from sim.results.run import workload_of
+from sim.scenario.load import Scenario, ScenarioError, parse_scenario
 from tests.gpu.conftest import CPU
 
 GUESS = linear(0.01, 1e-4, 1e-4)

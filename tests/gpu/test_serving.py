@@ -10,9 +10,9 @@ from gpu_backend.executor import Executed
 from gpu_backend.model import Model
 from gpu_backend.sampling import Sampling
 from gpu_backend.serving import serve
-from sim import reasons
-from sim.integrity import check_integrity
-from sim.state import State
+from sim.core import reasons
+from sim.core.integrity import check_integrity
+from sim.core.state import State
 from tests.builders import policy_rows
 from tests.gpu.conftest import Peer
 from tests.gpu.harness import PROMPTS, check_ended, executor_for, generate
@@ -249,7 +249,7 @@ def test_cancel_takes_the_cache_entries_of_the_step_out(model: Model) -> None:
 
 
 def test_a_deadline_bounds_a_run(model: Model) -> None:
-    from sim.engine import Limits
+    from sim.cluster.simulator import Limits
 
     policy = policy_rows()
     asked = ask(PROMPTS, 20)

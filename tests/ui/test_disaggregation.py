@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from sim.complaints import ScenarioError
-from sim.run import Result, simulate
-from sim.scenario import load_scenario, resolve
-from sim.world import DECODE, PREFILL
+from sim.cluster.cluster_state import DECODE, PREFILL
+from sim.results.run import Result, simulate
+from sim.scenario.load import load_scenario, resolve
+from sim.validation.errors import ScenarioError
 from ui import presets
 from ui.disaggregation import (
     board,

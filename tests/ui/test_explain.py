@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sim import reasons
-from sim.run import simulate
-from sim.scenario import parse_scenario
+from sim.core import reasons
+from sim.results.run import simulate
+from sim.scenario.load import parse_scenario
 from tests.ui import toy
 from ui import explain
 from ui.explain import Limits, Sentence

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from sim import catalog, latency_rows
-from sim.run import simulate
+from sim.hardware import catalog
+from sim.latency import inputs as latency_inputs
+from sim.results.run import simulate
 from ui import presets
 from ui.figures.memory import swap_figure
 from ui.memory import board, costs, engines, form, packing, prefixes
@@ -143,7 +144,7 @@ def test_too_many_blocks_are_refused():
 
 def test_each_gpu_moves_its_shard_over_its_own_link():
     """FACTS: 70B, 4,096 tokens, TP 8: 0.17 GB each, 3 ms each way."""
-    row = latency_rows.roofline(
+    row = latency_inputs.roofline(
         catalog.model("Llama-3.1-70B"), catalog.gpu("h100_sxm"), "bf16", 8, "auto"
     )
     moved = costs.swap_s(row, catalog.link("pcie_gen5_x16"), 4096)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sim import reasons
+from sim.core import reasons
 from tests.ui import toy
 from ui.explain import KINDS, Limits
 from ui.timeline import packet, rows

@@ -16,10 +16,10 @@ from streamlit.testing.v1 import AppTest
 
 from gpu_backend.calibrate import CalibrationError, predict
 from gpu_backend.jobs import Job
-from sim import profiles
-from sim.profiles import Coefficients
-from sim.run import simulate, workload_of
-from sim.scenario import ScenarioError
+from sim.latency import profiles
+from sim.latency.profiles import Coefficients
+from sim.results.run import simulate, workload_of
+from sim.scenario.load import ScenarioError
 from tests.endpoint.fake_server import fake_server
 from tests.gpu.conftest import save_tiny
 from ui.real import calibration, figures, form, offers, plan, results, server, session, work

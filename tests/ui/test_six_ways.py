@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from sim.run import simulate
-from sim.scenario import ScenarioError
+from sim.results.run import simulate
+from sim.scenario.load import ScenarioError
 from ui import presets
 from ui.choice import Upload
 from ui.six_ways import board, figures_of, packing, table, ways

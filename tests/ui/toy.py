@@ -6,10 +6,10 @@ Small enough to check by hand; the real scheduler has tests of its own.
 
 import numpy as np
 
-from sim import reasons
-from sim.requests import empty_requests
-from sim.trace import EVENT, GAP, ITEM, STEP, Trace
-from sim.world import JOURNEY
+from sim.cluster.cluster_state import JOURNEY
+from sim.core import reasons
+from sim.core.recording import EVENT, GAP, ITEM, STEP, Trace
+from sim.core.requests import empty_requests
 
 STEP_S, PREFILL_S, DECODE_S = 0.005, 12e-6, 40e-6
 

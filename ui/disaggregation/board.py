@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from sim.provenance import provenance
-from sim.run import Result, simulate
-from sim.scenario import Scenario, ScenarioError
-from sim.world import DECODE, PREFILL, ROLES
+from sim.cluster.cluster_state import DECODE, PREFILL, ROLES
+from sim.results.provenance import provenance
+from sim.results.run import Result, simulate
+from sim.scenario.load import Scenario, ScenarioError
 from ui.disaggregation import told
 from ui.disaggregation.setups import Setup, apart, together
 from ui.six_ways import packing, pools

@@ -5,10 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim import reasons
-from sim.run import Result
-from sim.words import plural
-from sim.world import (
+from sim.cluster.cluster_state import (
     FINISHED_AT_PREFILL,
     KV_UNUSED,
     LOAD_FAILED,
@@ -16,6 +13,9 @@ from sim.world import (
     OUTCOMES,
     TOO_SHORT,
 )
+from sim.core import reasons
+from sim.results.run import Result
+from sim.results.words import plural
 from ui.disaggregation.kv import gigabytes
 from ui.disaggregation.told import rejection
 from ui.units import count, seconds

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from sim import catalog, latency_rows
-from sim.model_config import DescribedModel, model_of
-from sim.words import plural
+from sim.hardware import catalog
+from sim.hardware.model_config import DescribedModel, model_of
+from sim.latency import inputs as latency_inputs
+from sim.results.words import plural
 from ui.disaggregation.setups import Setup
 from ui.units import count, seconds
 
@@ -42,7 +43,8 @@ def moved(
     """Of a prompt of so many tokens. bytes/s and s 0: the link's own."""
     model, known = model_of(ref), catalog.link(link)
     return Moved(
-        model.num_layers, model.num_kv_heads, model.head_dim, latency_rows.kv_element_bytes("auto"),
+        model.num_layers, model.num_kv_heads, model.head_dim,
+        latency_inputs.kv_element_bytes("auto"),
         tokens, bandwidth or known.bandwidth, latency_s or known.latency_s,
     )  # fmt: skip
 

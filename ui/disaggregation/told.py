@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim import catalog
-from sim.run import Result
-from sim.words import plural
-from sim.world import DECODE, PREFILL, ROLES
+from sim.cluster.cluster_state import DECODE, PREFILL, ROLES
+from sim.hardware import catalog
+from sim.results.run import Result
+from sim.results.words import plural
 from ui.disaggregation.setups import Setup
 from ui.six_ways.figures_of import close
 from ui.six_ways.packing import Parts, Told

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from sim import metrics
-from sim.run import Result
+from sim.results import metrics
+from sim.results.run import Result
 from ui.figures.look import Floats, Named, figure, largest_of_bins, palette, shares
 from ui.settings import itl_limit_s
 

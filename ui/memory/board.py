@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from sim.provenance import provenance
-from sim.scenario import Scenario
+from sim.results.provenance import provenance
+from sim.scenario.load import Scenario
 from ui import presets
 from ui.memory import costs, form, packing
 from ui.memory.costs import Promise

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.run import workload_of
-from sim.scenario import Scenario, parse_scenario
+from sim.results.run import workload_of
+from sim.scenario.load import Scenario, parse_scenario
 from ui import presets
 
 TITLES: Mapping[str, str] = {

@@ -3,7 +3,7 @@ NumPy in, bytes out."""
 
 import numpy as np
 
-from sim import reasons
+from sim.core import reasons
 from ui.memory.engines import Rules
 from ui.memory.prefixes import short
 from ui.memory.replay import FREE, NO_HASH, Replay

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from sim.scenario import ScenarioError
+from sim.scenario.load import ScenarioError
 from ui import panel as figures_panel
 from ui import state
 from ui.real import figures, form, offers, results, session, work

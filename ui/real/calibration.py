@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from sim import latency, profiles
-from sim.profiles import Profile, ProfileError
+from sim.latency import model as latency_model
+from sim.latency import profiles
+from sim.latency.profiles import Profile, ProfileError
 from ui.real.session import Done
 
 MOST_PROFILES = 100  # of this server, all readers together
@@ -52,7 +53,7 @@ def name_of(run: Any) -> str:
 
 def times_of(found: Calibrated) -> Any:
     """The LATENCY row to simulate with."""
-    return latency.measured(found.profile.coefficients.model_dump())
+    return latency_model.measured(found.profile.coefficients.model_dump())
 
 
 # --- on the page ----------------------------------------------------------------------------------

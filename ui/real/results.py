@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.run import Result
-from sim.scenario import parse_scenario
+from sim.results.run import Result
+from sim.scenario.load import parse_scenario
 from ui.real.work import Ran
 from ui.six_ways import packing
 from ui.units import count, seconds

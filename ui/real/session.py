@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from sim.words import plural
+from sim.results.words import plural
 from ui.real.plan import Plan
 from ui.real.work import Ran, Ticket
 

@@ -12,8 +12,8 @@ import numpy as np
 from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from sim.run import workload_of
-from sim.workload import Workload
+from sim.results.run import workload_of
+from sim.workload.workload import Workload
 from ui.real.plan import Plan
 from ui.units import count
 

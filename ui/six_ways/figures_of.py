@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from sim import metrics
-from sim.provenance import ADDS_UP, QUEUE_SHARE, queue_share, step_notes
-from sim.run import Result
+from sim.results import metrics
+from sim.results.provenance import ADDS_UP, QUEUE_SHARE, queue_share, step_notes
+from sim.results.run import Result
 from ui.settings import itl_limit_s
 from ui.six_ways.packing import Parts
 from ui.six_ways.ways import Way

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.run import Result
-from sim.trace import Trace
+from sim.core.recording import Trace
+from sim.results.run import Result
 from ui import explain
 from ui.settings import itl_limit_s
 from ui.six_ways import pools

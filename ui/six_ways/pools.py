@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from sim.requests import Table
-from sim.trace import Trace
-from sim.world import LOAD_FAILED, LOAD_RECOMPUTED, PREFILLING
+from sim.cluster.cluster_state import LOAD_FAILED, LOAD_RECOMPUTED, PREFILLING
+from sim.core.recording import Trace
+from sim.core.requests import Table
 
 ARRIVED, LOST = range(2)  # kinds of a move
 

@@ -3,7 +3,7 @@ gap."""
 
 import numpy as np
 
-from sim.trace import Trace
+from sim.core.recording import Trace
 
 BINS = 400
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.trace import Trace
+from sim.core.recording import Trace
 from ui import explain
 from ui.timeline import overview, rows
 

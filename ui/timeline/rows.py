@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim import reasons
-from sim.trace import Trace
+from sim.core import reasons
+from sim.core.recording import Trace
 from ui.explain import StepItems
 
 ORDERS = ("arrival", "ttft", "worst gap")

@@ -1,0 +1,85 @@
+"""The two phases of a request as operating points on a roofline: what a step computes, what it
+moves, how long it takes. Everything comes from the latency model that the simulator runs."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sim.core.requests import Table
+from sim.latency.breakdown import Breakdown, breakdown
+from sim.latency.flops import model_bytes, model_flop
+from sim.latency.model import load, step_seconds
+
+__all__ = ["Point", "decode_step", "knee_tokens", "mixed_step", "operating_point", "prefill_step"]
+
+
+def prefill_step(tokens: int, start: int = 0) -> Any:
+    """One prompt, or a chunk of it after `start` tokens that are in KV; it emits a token."""
+    return mixed_step(tokens, 0, 0, start)
+
+
+def decode_step(batch: int, context: int) -> Any:
+    """`batch` sequences that attend to `context` tokens each, one token of each."""
+    return mixed_step(0, batch, context)
+
+
+def mixed_step(tokens: int, batch: int, context: int, start: int = 0) -> Any:
+    """A chunk of `tokens` prompt tokens and `batch` decodes in one step (a row of trace.STEP)."""
+    chunks = 1 if tokens else 0
+    return load(
+        num_prefill_tokens=tokens,
+        num_chunks=chunks,
+        num_decodes=batch,
+        num_sampled=batch + chunks,
+        decode_context=batch * context,
+        prefill_context=(start + tokens) * chunks,
+        prefill_pairs=tokens * (start + tokens / 2),
+    )
+
+
+@dataclass(frozen=True)
+class Point:
+    """One step on the roofline of a replica. FLOP and bytes are the model's, over all GPUs."""
+
+    name: str
+    tokens: int
+    flop: float
+    bytes: float
+    seconds: float
+    parts: Breakdown
+
+    @property
+    def intensity(self) -> float:
+        """FLOP per byte that must be moved."""
+        return self.flop / self.bytes
+
+    @property
+    def flop_per_s(self) -> float:
+        return self.flop / self.seconds
+
+    @property
+    def seconds_per_token(self) -> float:
+        return self.seconds / self.tokens
+
+
+def operating_point(name: str, row: Any, step: Any) -> Point:
+    """Where a step lands: `row` is the replica's LATENCY row, `step` its load."""
+    steps: Table = np.array([step]).view(np.recarray)
+    return Point(
+        name=name,
+        tokens=int(step.num_prefill_tokens + step.num_decodes),
+        flop=float(model_flop(row, steps)[0]),
+        bytes=float(model_bytes(row, steps)[0]),
+        seconds=float(step_seconds(row, step)),
+        parts=breakdown(row, step),
+    )
+
+
+def knee_tokens(row: Any) -> float:
+    """Tokens of a step from which on its linear layers are bound by compute, not by weight reads.
+
+    T with (T + half) x FLOP / (peak x mfu) = weight bytes / (bandwidth x mbu)
+    """
+    read = row.weight_bytes / (row.bandwidth * row.mbu_weights)
+    return float(read * row.peak_flops * row.mfu / row.gemm_flop_per_token - row.mfu_half_tokens)

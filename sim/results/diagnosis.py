@@ -1,0 +1,283 @@
+"""What is wrong with a disaggregated run, by the names that practitioners use, with its numbers.
+
+Each finding is computed from the run and stands only where it is true of it; the limits are below.
+Seconds of a request are split at: its first prefill step, the end of its prefill, the hand-over,
+the start and the end of the transfer, its first step on the decode server. Who did not come so far
+counts up to the end of the run, so that a run that hangs is told by what it hangs in."""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sim.cluster.cluster_state import KV_UNUSED, LOAD_FAILED, LOAD_RECOMPUTED, MOVED
+from sim.cluster.topology import Fleet
+from sim.core import reasons
+from sim.core.recording import Trace
+from sim.core.requests import Table
+from sim.results.words import plural
+from sim.scenario.load import Resolved
+
+__all__ = ["Finding", "of"]
+
+Floats = NDArray[np.float64]
+
+# From which on a mode is said to be true of a run.
+QUEUE_SHARE = 0.5  # of the time until requests decode, spent in front of the prefill servers
+BUSY_SHARE = 0.8  # of the time in which somebody waited there, the prefill servers computed
+BLOCKS_SHARE = 0.2  # of the time until requests decode, spent waiting for KV blocks of decode
+LINK_SHARE = 0.5  # of the time until requests decode, spent on the link after the prefill
+RECOMPUTED_SHARE = 0.01  # tokens computed again on decode servers / prompt tokens
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One failure mode: its name, a sentence, and the numbers in it (SI units, shares of 1)."""
+
+    name: str
+    text: str
+    numbers: dict[str, float]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
+
+
+@dataclass(frozen=True)
+class Stages:
+    """Mean seconds that requests spent, by stage, until they decoded."""
+
+    prefill_queue_s: float
+    prefill_s: float
+    blocks_s: float  # ready to be moved, no KV blocks on the decode server
+    transfer_s: float  # after the prefill: what a stream hides is not in it
+    total_s: float
+
+
+def of(trace: Trace, resolved: Resolved) -> tuple[Finding, ...]:
+    """The failure modes of a run, none for servers that do both phases."""
+    if not resolved.fleet.disaggregated or len(trace.steps) == 0:
+        return ()
+    stages = stages_of(trace, resolved.fleet)
+    found = (
+        prefill_too_small(trace, resolved, stages),
+        decode_full(trace, resolved, stages),
+        over_admission(trace),
+        link_too_slow(trace, resolved, stages),
+        not_used(trace),
+        loads_fail(trace),
+    )
+    return tuple(finding for finding in found if finding is not None)
+
+
+# --- where the time goes --------------------------------------------------------------------------
+
+
+def stages_of(trace: Trace, fleet: Fleet) -> Stages:
+    """Mean seconds by stage over all requests that came and were not turned away."""
+    came = ~np.isin(trace.requests.status, (reasons.EXPECTED, reasons.REJECTED))
+    requests, legs = trace.requests[came], trace.legs[came]
+    ways = trace.journeys[: len(trace.requests)][came]
+    if len(requests) == 0:
+        return Stages(0.0, 0.0, 0.0, 0.0, 0.0)
+    until = np.where(np.isfinite(requests.end_s), requests.end_s, run_end_s(trace))
+
+    def reached(times_s: Floats, since_s: Floats) -> Floats:
+        known = np.where(np.isfinite(times_s), times_s, until)
+        return np.minimum(np.maximum(known, since_s), until)
+
+    begun_s = reached(legs.first_scheduled_s, requests.arrival_s)
+    prefilled_s = reached(ways.prefill_end_s, begun_s)
+    handover_s = 0.0 if fleet.streaming else fleet.handover_s
+    ready_s = np.minimum(prefilled_s + handover_s, until)
+    moves = np.isin(ways.outcome, (MOVED, LOAD_FAILED, LOAD_RECOMPUTED))
+    started_s = np.where(moves, reached(ways.start_s, ready_s), ready_s)
+    moved_s = np.where(moves, reached(ways.end_s, started_s), ready_s)
+    decodes_s = reached(requests.first_scheduled_s, moved_s)
+    return Stages(
+        prefill_queue_s=float((begun_s - requests.arrival_s).mean()),
+        prefill_s=float((prefilled_s - begun_s).mean()),
+        blocks_s=float((started_s - ready_s).mean()),
+        transfer_s=float((moved_s - started_s).mean()),
+        total_s=float((decodes_s - requests.arrival_s).mean()),
+    )
+
+
+def run_end_s(trace: Trace) -> float:
+    return float((trace.steps.start_s + trace.steps.duration_s).max())
+
+
+def steps_of_role(trace: Trace, resolved: Resolved, role: str) -> Table:
+    """The steps of all servers of a role."""
+    servers = [k for k, each in enumerate(resolved.replicas) if each.replica.role == role]
+    steps: Table = trace.steps[np.isin(trace.steps.replica, servers)]
+    return steps
+
+
+def share_of(seconds: float, stages: Stages) -> float:
+    return seconds / stages.total_s if stages.total_s > 0 else 0.0
+
+
+# --- the modes ------------------------------------------------------------------------------------
+
+
+def prefill_too_small(trace: Trace, resolved: Resolved, stages: Stages) -> Finding | None:
+    """TTFT is queueing in front of prefill servers that compute all the time."""
+    share = share_of(stages.prefill_queue_s, stages)
+    servers = sum(each.replica.role == "prefill" for each in resolved.replicas)
+    arrivals = trace.requests.arrival_s[np.isfinite(trace.requests.arrival_s)]
+    begun = trace.legs.first_scheduled_s[np.isfinite(trace.legs.first_scheduled_s)]
+    waiting = trace.legs.status == reasons.WAITING
+    last_s = run_end_s(trace) if waiting.any() else float(begun.max(initial=0.0))
+    span_s = last_s - float(arrivals.min(initial=np.inf))
+    if share <= QUEUE_SHARE or span_s <= 0:
+        return None
+    steps = steps_of_role(trace, resolved, "prefill")
+    inside = steps[steps.start_s < last_s]
+    ends_s = np.minimum(inside.start_s + inside.duration_s, last_s)
+    busy = float((ends_s - inside.start_s).sum()) / (span_s * servers)
+    if busy <= BUSY_SHARE:
+        return None
+    words = (
+        f"{share:.0%} of the time until requests decode is queueing at {servers} prefill "
+        f"server{'s' if servers > 1 else ''}, {stages.prefill_queue_s:.3g} s on average, "
+        f"while these computed {busy:.0%} of the time"
+    )
+    numbers = {
+        "share": share,
+        "mean_queue_s": stages.prefill_queue_s,
+        "prefill_servers": float(servers),
+        "busy_fraction": busy,
+    }
+    arrival_span_s = float(arrivals.max() - arrivals.min())
+    if arrival_span_s > 0:
+        wanted = math.ceil(float(steps.duration_s.sum()) / arrival_span_s)
+        if wanted > servers:
+            numbers["prefill_servers_wanted"] = float(wanted)
+            words += f"; at this rate of arrivals their work would fill {wanted}"
+    return Finding("prefill pool too small", words, numbers)
+
+
+def decode_full(trace: Trace, resolved: Resolved, stages: Stages) -> Finding | None:
+    """KV that is ready cannot be fetched, for want of blocks on the decode servers."""
+    servers = [k for k, each in enumerate(resolved.replicas) if each.replica.role == "decode"]
+    share = share_of(stages.blocks_s, stages)
+    peak = float((trace.replica_peaks[servers] / trace.replica_blocks[servers]).max())
+    left = (trace.replica_blocks[servers] - trace.replica_peaks[servers]).min()
+    full = left * trace.block_size < float(np.median(trace.requests.prompt_len))
+    hangs = trace.status == "stalled" and int(trace.steps.replica[-1]) in servers
+    if not full or (share <= BLOCKS_SHARE and not hangs):
+        return None
+    silent_s = silent_seconds(trace, resolved)
+    words = (
+        f"KV of decode servers {peak:.0%} in use at the peak; transfers wait for blocks "
+        f"{stages.blocks_s:.3g} s on average, {share:.0%} of the time until requests decode; "
+        f"{silent_s:.3g} s without a token while requests waited there"
+    )
+    if hangs:
+        words += "; the run hangs on it"
+    numbers = {
+        "share": share,
+        "mean_wait_s": stages.blocks_s,
+        "kv_peak_fraction": peak,
+        "seconds_without_a_token": silent_s,
+    }
+    return Finding("decode pool full", words, numbers)
+
+
+def silent_seconds(trace: Trace, resolved: Resolved) -> float:
+    """Seconds in which requests were at the decode pool and no decode server was in a step."""
+    steps = steps_of_role(trace, resolved, "decode")
+    requests, ways = trace.requests, trace.journeys[: len(trace.requests)]
+    there = np.isfinite(ways.prefill_end_s) & (requests.status != reasons.REJECTED)
+    ends_s = np.where(np.isfinite(requests.end_s), requests.end_s, run_end_s(trace))[there]
+    times = np.concatenate(
+        [ways.prefill_end_s[there], ends_s, steps.start_s, steps.start_s + steps.duration_s]
+    )
+    count, taken = int(there.sum()), len(steps)
+    waits = np.repeat([1, -1, 0, 0], [count, count, taken, taken])
+    runs = np.repeat([0, 0, 1, -1], [count, count, taken, taken])
+    order = np.argsort(times, kind="stable")
+    waiting, running = np.cumsum(waits[order])[:-1], np.cumsum(runs[order])[:-1]
+    silent = (waiting > 0) & (running == 0)
+    return float(np.diff(times[order])[silent].sum())
+
+
+def over_admission(trace: Trace) -> Finding | None:
+    """Decode servers take in more than they can keep: what they preempt they prefill again."""
+    preemptions = int(trace.requests.num_preemptions.sum())
+    again = int(trace.requests.recomputed_tokens.sum(dtype=np.int64))
+    prompts = int(trace.requests.prompt_len.sum(dtype=np.int64))
+    if preemptions == 0 or again < RECOMPUTED_SHARE * prompts:
+        return None
+    hit = int((trace.requests.num_preemptions > 0).sum())
+    words = (
+        f"decode servers preempted {plural(hit, 'request')} {plural(preemptions, 'time')} and "
+        f"computed {plural(again, 'token')} again, {again / prompts:.0%} of all prompt tokens; a "
+        "lower max_num_seqs "
+        "there, or fewer requests at once, avoids it"
+    )
+    numbers: dict[str, Any] = {
+        "preemptions": preemptions,
+        "recomputed_tokens": again,
+        "share_of_prompt_tokens": again / prompts,
+    }
+    return Finding("over-admission", words, numbers)
+
+
+def link_too_slow(trace: Trace, resolved: Resolved, stages: Stages) -> Finding | None:
+    """Requests spend more time on the link than on all else together on their way to decoding."""
+    share = share_of(stages.transfer_s, stages)
+    ways = trace.journeys[: len(trace.requests)]
+    moved = ways[np.isfinite(ways.start_s)]
+    if share <= LINK_SHARE or len(moved) == 0:
+        return None
+    arrived = moved[np.isfinite(moved.end_s)]
+    rate = (
+        float(arrived.total_bytes.sum() / (arrived.end_s - arrived.start_s).sum())
+        if len(arrived)
+        else 0.0
+    )
+    words = (
+        f"transfers take {stages.transfer_s:.3g} s on average after the prefill, {share:.0%} of "
+        f"the time until requests decode; each got {rate / 1e9:.3g} GB/s of the link's "
+        f"{resolved.fleet.bandwidth / 1e9:.3g}"
+    )
+    numbers = {
+        "share": share,
+        "mean_transfer_s": stages.transfer_s,
+        "bytes_per_s": rate,
+        "link_bytes_per_s": float(resolved.fleet.bandwidth),
+    }
+    return Finding("link too slow", words, numbers)
+
+
+def not_used(trace: Trace) -> Finding | None:
+    """KV lay ready at the prefill server and the decode server computed it again."""
+    ways = trace.journeys[: len(trace.requests)]
+    unused = (ways.outcome == KV_UNUSED) & np.isfinite(trace.requests.first_scheduled_s)
+    if not unused.any():
+        return None
+    tokens = int(trace.requests.prompt_len[unused].sum(dtype=np.int64))
+    number, share = int(unused.sum()), float(unused.mean())
+    words = (
+        f"{plural(number, 'request')} ({share:.0%}) {'was' if number == 1 else 'were'} prefilled "
+        f"twice, {plural(tokens, 'prompt token')}: the decode server never asked for the KV (are "
+        "kv_transfer_params handed on?)"
+    )
+    numbers = {"requests": float(number), "share": share, "tokens": float(tokens)}
+    return Finding("KV not used", words, numbers)
+
+
+def loads_fail(trace: Trace) -> Finding | None:
+    """KV was lost on its way."""
+    outcome = trace.journeys.outcome[: len(trace.requests)]
+    failed, again = int((outcome == LOAD_FAILED).sum()), int((outcome == LOAD_RECOMPUTED).sum())
+    if failed + again == 0:
+        return None
+    words = (
+        f"{plural(failed + again, 'load')} failed: {plural(failed, 'request')} ended, "
+        f"{again:,} recomputed"
+    )
+    return Finding("KV loads fail", words, {"failed": float(failed), "recomputed": float(again)})

@@ -1,0 +1,134 @@
+"""How sure the milliseconds of a run are: where step times come from, and where it goes beyond."""
+
+import numpy as np
+
+from sim.core.recording import Trace
+from sim.hardware import catalog
+from sim.latency.efficiency import Efficiency, efficiency
+from sim.latency.profiles import Profile
+from sim.scenario.load import Resolved
+from sim.scenario.resolve import ResolvedReplica
+
+__all__ = [
+    "ADDS_UP",
+    "QUEUE_SHARE",
+    "outside",
+    "provenance",
+    "queue_share",
+    "step_notes",
+    "step_times",
+]
+
+ADDS_UP = "where a small error of every step adds up: trust the direction more than the seconds"
+QUEUE_SHARE = 0.5  # of the mean TTFT: from here on an error of step times is amplified
+
+
+def provenance(trace: Trace, resolved: Resolved) -> tuple[str, ...]:
+    """Sentences on the step times of a run; none for the linear toy, which claims nothing. Error
+    bars are those of one step, see docs/metrics.md."""
+    notes = step_notes(trace, resolved)
+    queued = queue_share(trace)
+    if notes and queued > QUEUE_SHARE:
+        notes.append(f"{queued:.0%} of the mean TTFT is queueing, {ADDS_UP}")
+    return tuple(notes)
+
+
+def step_notes(trace: Trace, resolved: Resolved) -> list[str]:
+    """The class of a run's step times, their expected error, and what of the run goes beyond; of
+    servers of several kinds for each of them. Pools whose servers are alike are one kind."""
+    kinds: dict[str, list[int]] = {}
+    for k, replica in enumerate(resolved.replicas):
+        kinds.setdefault(kind_of(replica), []).append(k)
+    notes = []
+    for name, servers in kinds.items():
+        roles = {resolved.replicas[k].replica.role for k in servers} - {"both"}
+        pool = f"{roles.pop()} " if len(roles) == 1 else ""
+        who = f"{pool}servers {name}: " if len(kinds) > 1 else ""
+        notes += [who + note for note in notes_of_kind(trace, resolved, servers)]
+    return notes
+
+
+def kind_of(replica: ResolvedReplica) -> str:
+    """What a reader calls the step times of servers that are alike."""
+    if replica.profile is not None:
+        return f"as measured in {replica.profile.name}"
+    return f"on {replica.gpu.title}, {replica.precision}" if replica.gpu else replica.precision
+
+
+def notes_of_kind(trace: Trace, resolved: Resolved, servers: list[int]) -> list[str]:
+    """The notes on the step times of servers that are alike."""
+    replica = resolved.replicas[servers[0]]
+    if replica.profile is not None:
+        return [measured(replica.profile), *beyond(trace, replica, servers)]
+    if replica.expected_error is None or replica.gpu is None:
+        return []
+    return [step_times(replica.gpu, replica.precision), *beyond(trace, replica, servers)]
+
+
+def step_times(gpu: catalog.Gpu, precision: str) -> str:
+    """The class of the step times of a GPU and the error to expect of one."""
+    known = efficiency(gpu.name, precision)
+    share = f"{known.left_out_error or known.mean_error:.1%}"
+    if known.kind == "calibrated":
+        return f"step times: calibrated for this GPU, expected error of a step {share}"
+    return (
+        f"step times: from the spec sheet of {gpu.title} and other GPUs' constants, "
+        f"expected error of a step {share}"
+    )
+
+
+def measured(profile: Profile) -> str:
+    """The same of a measured profile."""
+    where = "on another machine" if profile.imported else "here"
+    threads = f", {profile.threads} threads" if profile.threads else ""
+    return (
+        f"step times: measured {where} ({profile.name}: {profile.model}, {profile.dtype}, "
+        f"{profile.device}{threads}), expected error of a step {profile.mape:.1%} on held-out steps"
+    )
+
+
+def outside(known: Efficiency | Profile, tokens: int, decodes: int, context: int) -> list[str]:
+    """What lies outside the rows that the constants were fitted to: the most tokens and decodes of
+    a step, the longest context."""
+    reached = {
+        "tokens in a step": (tokens, known.max_tokens),
+        "decodes in a step": (decodes, known.max_batch),
+        "tokens of context": (context, known.max_context),
+    }
+    return [
+        f"outside the calibrated range: {most:,} {what}, measured up to {limit:,}"
+        for what, (most, limit) in reached.items()
+        if most > limit
+    ]
+
+
+def queue_share(trace: Trace) -> float:
+    """Waiting before the first step, as a share of the time to the first token, over all requests
+    that got one."""
+    served = ~np.isnan(trace.requests.first_token_s)
+    requests = trace.requests[served]
+    scheduled = (trace.legs if len(trace.legs) else trace.requests)[served]
+    first_token_s = float((requests.first_token_s - requests.arrival_s).sum())
+    waited_s = float((scheduled.first_scheduled_s - requests.arrival_s).sum())
+    return waited_s / first_token_s if first_token_s > 0 else 0.0
+
+
+def beyond(trace: Trace, replica: ResolvedReplica, servers: list[int]) -> list[str]:
+    """What of the steps of servers that are alike lies outside the calibrated range."""
+    alone = len(trace.replica_blocks) == len(servers)
+    steps = trace.steps if alone else trace.steps[np.isin(trace.steps.replica, servers)]
+    longest = 0
+    for table in (trace.requests, trace.legs):
+        here = table if alone else table[np.isin(table.replica, servers)]
+        longest = max(longest, int(here.num_computed.max(initial=0)))
+    known: Efficiency | Profile | None = replica.profile
+    if known is None and replica.gpu is not None:
+        known = efficiency(replica.gpu.name, replica.precision)
+    if not len(steps) or known is None:
+        return []
+    return outside(
+        known,
+        tokens=int((steps.num_prefill_tokens + steps.num_decodes).max()),
+        decodes=int(steps.num_decodes.max()),
+        context=longest,
+    )

@@ -1,0 +1,1 @@
+"""Requests: synthetic ones and those of trace files."""
