@@ -69,7 +69,7 @@ def ask(
         requests.arrival_s = arrivals
     else:
         requests = table.copy()
-    requests.prompt_len = requests.num_tokens = lengths
+    requests.num_prompt_tokens = requests.num_tokens = lengths
     requests.output_base = REAL_OUTPUTS
     outputs = np.minimum(requests.max_tokens, requests.output_len)
     tokens = np.zeros((n, int((lengths + outputs).max(initial=1))), np.int64)

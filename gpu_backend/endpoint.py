@@ -98,7 +98,7 @@ def check_workload(workload: Workload, caps: Caps) -> None:
         raise EndpointError("a closed loop has no arrival times; an open-loop class is needed")
     if len(workload) > caps.requests:
         raise EndpointError(f"{len(workload):,} requests; at most {caps.requests:,} are sent")
-    tokens = workload.num_prompt_tokens + workload.num_output_tokens
+    tokens = workload.total_prompt_tokens + workload.total_output_tokens
     if tokens > caps.tokens:
         raise EndpointError(f"{tokens:,} tokens in all; at most {caps.tokens:,} are asked for")
     last_s = float(workload.arrival_s.max(initial=0.0))

@@ -25,7 +25,7 @@ from sim.cluster import loop, simulator
 from sim.cluster.cluster_state import World
 from sim.core import reasons
 from sim.core import scheduler_ops as ops
-from sim.core.recording import Trace
+from sim.core.recording import Recording
 from sim.core.requests import Table
 from sim.core.state import State, records
 from sim.engines import dispatch
@@ -45,7 +45,7 @@ class Served:
     """What a real run left. `trace.status` is the run's; `error` says in words what ended one that
     failed. times: STEP_TIME rows, one a finished step. outputs: generated token ids a request."""
 
-    trace: Trace
+    recording: Recording
     times: NDArray[np.void]
     outputs: tuple[tuple[int, ...], ...]
     error: str | None
@@ -128,7 +128,7 @@ def serve(
     flagged = float(rows["flagged"].mean()) if len(rows) else 0.0
     wall_s = time.perf_counter() - started_s
     return Served(
-        trace=simulator.close(state, world, status, reason),
+        recording=simulator.close(state, world, status, reason),
         times=rows,
         outputs=outputs_of(state.requests, executor.tokens),
         error=error,
@@ -157,7 +157,11 @@ def abort_all(state: State, world: World) -> State:
 
 def outputs_of(requests: Table, tokens: NDArray[np.int64]) -> tuple[tuple[int, ...], ...]:
     return tuple(
-        tuple(tokens[r, request.prompt_len : request.prompt_len + request.num_outputs].tolist())
+        tuple(
+            tokens[
+                r, request.num_prompt_tokens : request.num_prompt_tokens + request.num_output_tokens
+            ].tolist()
+        )
         for r, request in enumerate(requests)
     )
 

@@ -116,7 +116,7 @@ def write_tables(folder: Path, result: Result, base_folder: Path) -> None:
     try:
         paths = write_trace(
             folder,
-            result.trace,
+            result.recording,
             result.resolved,
             workload.label,
             workload.class_names,
@@ -130,7 +130,7 @@ def write_tables(folder: Path, result: Result, base_folder: Path) -> None:
 def write_chrome_trace(path: Path, result: Result) -> None:
     try:
         with path.open("w", encoding="utf-8") as stream:
-            write_perfetto(stream, result.trace, result.resolved, result.workload.label)
+            write_perfetto(stream, result.recording, result.resolved, result.workload.label)
     except OSError as error:
         raise Refused(f"--perfetto {path}: {(error.strerror or str(error)).lower()}") from None
     click.echo(f"wrote {path}", err=True)

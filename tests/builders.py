@@ -84,7 +84,7 @@ def request_table(
     """(requests, runs) for (prompt tokens, output tokens) each; private content by default."""
     asked = list(asked)
     table = empty_requests(len(asked))
-    table.prompt_len = [prompt for prompt, _ in asked]
+    table.num_prompt_tokens = [prompt for prompt, _ in asked]
     table.output_len = table.max_tokens = [output for _, output in asked]
     table.arrival_s = np.arange(len(asked))
     if contents is None:
@@ -93,7 +93,7 @@ def request_table(
     return table, runs
 
 
-PLANNED = ("request", "num_tokens", "num_computed")
+PLANNED = ("request", "num_tokens", "num_computed_tokens")
 
 
 def rows_of(table: Table, count: int, *names: str) -> list[tuple[int, ...]]:
@@ -137,7 +137,7 @@ class Server:
         """schedule(): (request, tokens, computed before) in batch order."""
         columns(self.state.log)["num_events"] = 0
         dispatch.schedule(self.state, 0)
-        return rows_of(self.state.plan[0], self.count("num_planned"), *PLANNED)
+        return rows_of(self.state.plan[0], self.count("num_scheduled"), *PLANNED)
 
     def complete(self) -> list[int]:
         """complete(): who finished."""

@@ -23,7 +23,7 @@ from sim.cluster.cluster_state import (
 from sim.cluster.topology import Fleet
 from sim.core import reasons
 from sim.core.integrity import check_integrity
-from sim.core.recording import Trace
+from sim.core.recording import Recording
 from sim.core.requests import Table, empty_requests
 from sim.engines import dispatch
 from sim.results.run import simulate
@@ -39,16 +39,16 @@ def table_of(generator: np.random.Generator, n: int, shared: bool) -> tuple[Tabl
     """Random requests, some of which share a prefix, go away early or end early."""
     table = empty_requests(n)
     table.arrival_s = np.sort(generator.exponential(0.01, n).cumsum())
-    table.prompt_len = generator.integers(1, 120, n)
+    table.num_prompt_tokens = generator.integers(1, 120, n)
     table.max_tokens = generator.integers(1, 40, n)
     table.output_len = np.minimum(table.max_tokens, generator.integers(1, 40, n))
     leaves = generator.random(n) < 0.15
     table.abort_after_s = np.where(leaves, generator.exponential(0.1, n), np.inf)
     if shared:
-        prompts = [[(int(generator.integers(3)) * 1000, int(k))] for k in table.prompt_len]
+        prompts = [[(int(generator.integers(3)) * 1000, int(k))] for k in table.num_prompt_tokens]
         runs, table.first_run, table.num_runs = run_table(prompts)
     else:
-        runs, table.first_run, table.num_runs = private_content(table.prompt_len)
+        runs, table.first_run, table.num_runs = private_content(table.num_prompt_tokens)
     return table, runs
 
 
@@ -91,7 +91,7 @@ def random_fleet(generator: np.random.Generator, seed: int) -> tuple[Fleet, int]
 
 def run_checked(
     table: Table, runs: Table, policy: Table, latency: Table, fleet: Fleet
-) -> tuple[Trace, Any, Any]:
+) -> tuple[Recording, Any, Any]:
     """Run, and check every server's state whenever a step has been planned and run."""
     state, world = simulator.prepare(table, runs, policy, latency, fleet=fleet)
     used = dispatch.used(policy.engine)
@@ -104,8 +104,8 @@ def run_checked(
         if taken % 7 == 0:
             for replica in range(len(policy)):
                 check_integrity_between(state, world, replica)
-    trace = simulator.close(state, world, *simulator.explain_outcome(outcome, state, world))
-    return trace, state, world
+    recording = simulator.close(state, world, *simulator.explain_outcome(outcome, state, world))
+    return recording, state, world
 
 
 def check_integrity_between(state: Any, world: Any, replica: int) -> None:
@@ -122,10 +122,10 @@ def test_random_clusters_lose_nothing(seed: int) -> None:
     table, runs = table_of(generator, int(generator.integers(5, 80)), bool(generator.integers(2)))
     fleet, servers = random_fleet(generator, seed)
     policy = rows_of(generator, servers, bool(generator.integers(2)))
-    trace, state, world = run_checked(table, runs, policy, linear_latency(servers), fleet)
+    recording, state, world = run_checked(table, runs, policy, linear_latency(servers), fleet)
 
-    assert trace.status == "finished", trace.reason
-    requests, n = trace.requests, len(table)
+    assert recording.status == "finished", recording.reason
+    requests, n = recording.requests, len(table)
     ended = (
         reasons.FINISHED,
         reasons.ABORTED_REQUEST,
@@ -135,13 +135,13 @@ def test_random_clusters_lose_nothing(seed: int) -> None:
     assert np.isin(requests.status, ended).all()
     finished = requests.status == reasons.FINISHED
     wanted = np.minimum(requests.max_tokens, requests.output_len)
-    wanted = np.minimum(wanted, policy[0].max_model_len - requests.prompt_len)
-    assert (requests.num_outputs[finished] == wanted[finished]).all()
+    wanted = np.minimum(wanted, policy[0].max_model_len - requests.num_prompt_tokens)
+    assert (requests.num_output_tokens[finished] == wanted[finished]).all()
     assert (requests.end_s[finished] >= requests.first_token_s[finished]).all()
 
     # every finished request was prefilled once, and its KV met exactly one fate
-    ways = trace.journeys[:n]
-    assert (trace.legs.status[finished] == reasons.FINISHED).all()
+    ways = recording.journeys[:n]
+    assert (recording.legs.status[finished] == reasons.FINISHED).all()
     fates = (MOVED, FINISHED_AT_PREFILL, TOO_SHORT, KV_UNUSED, LOAD_RECOMPUTED)
     assert np.isin(ways.outcome[finished], fates).all()
     assert (ways.outcome[requests.status == reasons.FAILED] == LOAD_FAILED).all()
@@ -149,20 +149,27 @@ def test_random_clusters_lose_nothing(seed: int) -> None:
     assert (ways.end_s[moved] >= ways.prefill_end_s[moved]).all()
     expected = ways.num_tokens[moved] * TOKEN_BYTES
     np.testing.assert_allclose(ways.total_bytes[moved], expected)
-    assert (ways.num_tokens[moved] + requests.hit_tokens[moved] == requests.prompt_len[moved]).all()
+    assert (
+        ways.num_tokens[moved] + requests.hit_tokens[moved] == requests.num_prompt_tokens[moved]
+    ).all()
 
     # tokens computed: prompts once at the prefill server, what preemption computed again counted
-    assert len(trace.items) > 0
-    computed = np.bincount(trace.items.request, trace.items.num_tokens, minlength=2 * n)
+    assert len(recording.items) > 0
+    computed = np.bincount(recording.items.request, recording.items.num_tokens, minlength=2 * n)
     legs = np.flatnonzero(finished)
     fetched = np.zeros(n)
     if fleet.store_blocks:
-        stored = trace.journeys[n:]
+        stored = recording.journeys[n:]
         fetched = np.where(stored.outcome == MOVED, stored.num_tokens, 0)
-    once = requests.prompt_len + trace.legs.recomputed_tokens - trace.legs.hit_tokens - fetched
-    resumed = trace.legs.resumed_hit_tokens
+    once = (
+        requests.num_prompt_tokens
+        + recording.legs.recomputed_tokens
+        - recording.legs.hit_tokens
+        - fetched
+    )
+    resumed = recording.legs.resumed_hit_tokens
     assert (computed[n:][legs] >= (once - resumed)[legs]).all()
-    assert (computed[n:][legs] <= (once + requests.prompt_len)[legs]).all()
+    assert (computed[n:][legs] <= (once + requests.num_prompt_tokens)[legs]).all()
 
     # nothing is held and nobody is on the way
     assert world.clock[0].num_transfers == 0
@@ -194,12 +201,12 @@ def test_replicas_of_a_router_serve_everybody_once(router: int) -> None:
     table, runs = table_of(generator, 120, True)
     policy = rows_of(generator, 4, True)
     fleet = Fleet(roles=(BOTH,) * 4, kv_token_bytes=(0.0,) * 4, router=router)
-    trace, _, world = run_checked(table, runs, policy, linear_latency(4), fleet)
-    assert trace.status == "finished"
-    assert len(np.unique(trace.requests.replica)) == 4
-    for row in trace.steps:
-        items = trace.items[row.first_item : row.first_item + row.num_items]
-        assert (trace.requests.replica[items.request] == row.replica).all()
+    recording, _, world = run_checked(table, runs, policy, linear_latency(4), fleet)
+    assert recording.status == "finished"
+    assert len(np.unique(recording.requests.replica)) == 4
+    for row in recording.steps:
+        items = recording.items[row.first_item : row.first_item + row.num_items]
+        assert (recording.requests.replica[items.request] == row.replica).all()
     assert (world.servers.num_unfinished == 0).all()
 
 
@@ -231,14 +238,14 @@ def test_block_tables_are_as_wide_as_the_longest_request() -> None:
     policy.max_model_len, policy.num_gpu_blocks = 131_072, 10_000
     fleet = Fleet(roles=(BOTH,) * 3, kv_token_bytes=(0.0,) * 3)
     state, _ = simulator.prepare(table, runs, policy, linear_latency(3), fleet=fleet)
-    longest = int((table.prompt_len + table.output_len).max())
+    longest = int((table.num_prompt_tokens + table.output_len).max())
     assert longest < state.block_table.shape[2] * policy[0].block_size < longest + 32
-    trace = simulator.run(table, runs, policy, linear_latency(3), fleet=fleet)
-    assert trace.status == "finished"
+    recording = simulator.run(table, runs, policy, linear_latency(3), fleet=fleet)
+    assert recording.status == "finished"
 
 
 def test_tables_that_do_not_fit_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any, **__: Any) -> Trace:
+    def full(*_: Any, **__: Any) -> Recording:
         raise MemoryError("Unable to allocate 33.2 GiB")
 
     monkeypatch.setattr(simulator, "run", full)

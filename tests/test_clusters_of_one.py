@@ -9,7 +9,7 @@ import pytest
 from sim.cluster import simulator
 from sim.cluster.cluster_state import BOTH, ROUTERS
 from sim.cluster.topology import Fleet
-from sim.core.recording import Trace
+from sim.core.recording import Recording
 from sim.core.requests import Table, empty_requests
 from sim.workload.prompt_tokens import private_content
 from tests.builders import ROOMY, linear_latency, policy_rows
@@ -32,12 +32,12 @@ def table_of(count: int, seed: int) -> tuple[Table, Table]:
     generator = np.random.default_rng(seed)
     table = empty_requests(count)
     table.arrival_s = np.sort(generator.exponential(0.01, count).cumsum())
-    table.prompt_len = generator.integers(1, 80, count)
+    table.num_prompt_tokens = generator.integers(1, 80, count)
     table.max_tokens = generator.integers(1, 40, count)
     table.output_len = np.minimum(table.max_tokens, generator.integers(1, 40, count))
     leaves = generator.random(count) < 0.15
     table.abort_after_s = np.where(leaves, generator.exponential(0.1, count), np.inf)
-    runs, table.first_run, table.num_runs = private_content(table.prompt_len)
+    runs, table.first_run, table.num_runs = private_content(table.num_prompt_tokens)
     return table, runs
 
 
@@ -48,7 +48,7 @@ def rows_of(*engines: str) -> Table:
     return together
 
 
-def assert_same(one: Trace, other: Trace, without: tuple[str, ...] = ()) -> None:
+def assert_same(one: Recording, other: Recording, without: tuple[str, ...] = ()) -> None:
     assert (one.status, one.reason) == (other.status, other.reason)
     for table in ("steps", "items", "events", "gaps", "requests"):
         ours, theirs = getattr(one, table), getattr(other, table)
@@ -75,7 +75,7 @@ def half(table: Table, replica: int) -> Table:
     return rows
 
 
-def check_each_alone(both: Trace, table: Table, runs: Table, policy: Table) -> None:
+def check_each_alone(both: Recording, table: Table, runs: Table, policy: Table) -> None:
     """The steps and requests of each of two servers are those of a lone one."""
     for replica in range(2):
         alone = simulator.run(

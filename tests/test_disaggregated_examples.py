@@ -43,24 +43,26 @@ def test_splitwise_hides_transfers_behind_prompts() -> None:
     assert gpus == {("prefill", "h100_sxm"), ("decode", "a100_sxm")}
     data = streamed.scenario.model_dump(mode="json")
     data["link"]["streaming"] = False
-    chunked = streamed.trace.requests.prompt_len > 1.2 * 2048
+    chunked = streamed.recording.requests.num_prompt_tokens > 1.2 * 2048
     assert chunked.sum() > 10
     left_s = []
     for result in (streamed, simulate(parse_scenario(data))):
-        ways = result.trace.journeys[: len(result.trace.requests)][chunked]
+        ways = result.recording.journeys[: len(result.recording.requests)][chunked]
         left_s.append(float((ways.end_s - ways.prefill_end_s).mean()))
     assert left_s[0] < 0.7 * left_s[1]
 
 
 def test_mooncake_fetches_shared_prefixes_and_turns_away_who_would_be_late() -> None:
     result, without_store = run("mooncake"), run("mooncake", kv_store_bytes=0.0)
-    count = len(result.trace.requests)
-    stored = result.trace.journeys[count:]
+    count = len(result.recording.requests)
+    stored = result.recording.journeys[count:]
     assert (stored.outcome == MOVED).sum() > 0
-    computed = [int(each.trace.steps.num_prefill_tokens.sum()) for each in (result, without_store)]
+    computed = [
+        int(each.recording.steps.num_prefill_tokens.sum()) for each in (result, without_store)
+    ]
     assert computed[0] < computed[1]
     assert result.summary["prefix_hit_tokens"] > without_store.summary["prefix_hit_tokens"]
-    first = result.trace.requests.first_token_s - result.trace.requests.arrival_s
+    first = result.recording.requests.first_token_s - result.recording.requests.arrival_s
     assert np.nanmax(first) <= result.scenario.slo.ttft_s  # type: ignore[union-attr]
 
 

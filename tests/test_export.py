@@ -52,7 +52,7 @@ def rows(path: Path) -> list[dict[str, str]]:
 def test_tables(tmp_path: Path) -> None:
     result = simulate(load_scenario(EXAMPLES / "four_chats_one_document.json"))
     workload = result.workload
-    write_trace(tmp_path, result.trace, result.resolved, workload.label, workload.class_names)
+    write_trace(tmp_path, result.recording, result.resolved, workload.label, workload.class_names)
     steps, requests = rows(tmp_path / "steps.csv"), rows(tmp_path / "requests.csv")
     assert len(steps) == result.summary["steps"]
     assert [row["name"] for row in requests] == ["chat 1", "chat 2", "chat 3", "chat 4", "document"]
@@ -121,7 +121,7 @@ def test_the_way_of_kv_stands_in_the_table_of_requests(tmp_path: Path) -> None:
     users = asked("user", {"kind": "list", "values": [2000, 12]}, 4, count=8)
     result = run_pools(users, prefill=2, decode=2)
     workload = result.workload
-    write_trace(tmp_path, result.trace, result.resolved, workload.label, workload.class_names)
+    write_trace(tmp_path, result.recording, result.resolved, workload.label, workload.class_names)
     requests = rows(tmp_path / "requests.csv")
     assert {row["prefill_server"] for row in requests} == {"0", "1"}
     assert {row["decode_server"] for row in requests} == {"2", "3"}
@@ -154,24 +154,28 @@ def test_the_16_request_toy() -> None:
     assert list(scenario.workload.classes[0].output.values) == [
         drawn.randint(48, 96) for _ in range(16)
     ]
-    trace = simulate(scenario).trace
-    first = trace.steps[:12]
+    recording = simulate(scenario).recording
+    first = recording.steps[:12]
     assert (first.num_prefill_tokens + first.num_decodes).tolist() == (
         [2048] * 6 + [1549, 1302, 790, 283, 16, 16]
     )
     assert (first.duration_s * 1e3).round(2).tolist() == (
         [29.58, 29.63, 29.69, 29.72, 29.8, 29.86, 23.95, 20.99, 14.87, 8.82, 5.64, 5.64]
     )
-    assert len(trace.steps) == 99
-    assert trace.steps[-1].start_s + trace.steps[-1].duration_s == pytest.approx(0.7344, abs=5e-5)
+    assert len(recording.steps) == 99
+    assert recording.steps[-1].start_s + recording.steps[-1].duration_s == pytest.approx(
+        0.7344, abs=5e-5
+    )
 
 
 def test_budget_16() -> None:
     """Four decodes and 48 prompt tokens share 16 a step: 12 + 12 + 12 + 12, nobody held back."""
-    trace = simulate(load_scenario(EXAMPLES / "budget_16_four_decodes_48_prompt.json")).trace
+    recording = simulate(
+        load_scenario(EXAMPLES / "budget_16_four_decodes_48_prompt.json")
+    ).recording
     mixed = [
         (int(step.num_prefill_tokens), int(step.num_decodes))
-        for step in trace.steps
+        for step in recording.steps
         if step.num_prefill_tokens and step.num_decodes
     ]
     assert mixed == [(12, 4)] * 4

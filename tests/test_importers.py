@@ -23,7 +23,7 @@ public = pytest.mark.skipif(PUBLIC is None, reason="BATCHSCOPE_DATA names no pub
 def rows(imported: Imported) -> list[tuple[float, int, int]]:
     """(arrival, prompt, output) of each request."""
     workload = imported.workload
-    columns = workload.arrival_s, workload.prompt_len, workload.output_len
+    columns = workload.arrival_s, workload.num_prompt_tokens, workload.output_len
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
@@ -199,7 +199,7 @@ def test_a_rule_replaces_the_column_and_says_so() -> None:
 
 def test_equal_times_keep_the_order_of_the_file() -> None:
     read = read_trace(b"time,prompt,output\n3,1,1\n0,2,1\n3,3,1\n0,4,1\n")
-    assert read.workload.prompt_len.tolist() == [2, 4, 1, 3]
+    assert read.workload.num_prompt_tokens.tolist() == [2, 4, 1, 3]
     assert describe(read.workload)["zero_gaps"] == pytest.approx(2 / 3)
 
 
@@ -242,7 +242,7 @@ def test_public_mooncake() -> None:
     path = Path(PUBLIC or "") / "traces/mooncake_conversation_600.jsonl"
     read = read_trace(path)
     assert (read.format, read.taken, read.refused) == ("mooncake", 600, ())
-    assert np.count_nonzero(read.workload.prompt_len >= 8192) == 321
+    assert np.count_nonzero(read.workload.num_prompt_tokens >= 8192) == 321
     seen, hits, blocks = set(), 0, 0
     for row in map(json.loads, path.read_text().splitlines()):
         whole = row["hash_ids"][: row["input_length"] // 512]

@@ -102,7 +102,7 @@ def test_first_usable_row_is_time_zero() -> None:
 def test_values_never_wrap() -> None:
     """The largest prompt and output that are allowed go through unchanged."""
     workload = read_trace(f"{HEADER}0,10000000,10000000\n".encode()).workload
-    assert (workload.prompt_len[0], workload.max_tokens[0]) == (10_000_000, 10_000_000)
+    assert (workload.num_prompt_tokens[0], workload.max_tokens[0]) == (10_000_000, 10_000_000)
 
 
 def test_quoted_text_may_run_over_lines_but_an_open_quote_costs_one_row() -> None:
@@ -188,7 +188,7 @@ def test_random_damage_never_ends_in_anything_but_words() -> None:
         except TraceError:
             continue
         assert read.num_rows == read.taken + len(read.refused)
-        assert (read.workload.prompt_len > 0).all()
+        assert (read.workload.num_prompt_tokens > 0).all()
 
 
 def test_hostile_uploads_do_not_hang() -> None:

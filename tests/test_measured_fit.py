@@ -202,11 +202,11 @@ def test_calibrated_on_one_run_a_profile_repeats_another(
     another seed at three rates."""
     monkeypatch.setenv("BATCHSCOPE_PROFILES", str(tmp_path))
     toy = {"kind": "linear", "step_s": 0.02, "prefill_token_s": 3e-4, "decode_s": 1e-3}
-    trace = simulate(workload(0, 5.0, toy)).trace
-    result = fit(trace.steps, max_context=int(trace.requests.num_computed.max()))
+    recording = simulate(workload(0, 5.0, toy)).recording
+    result = fit(recording.steps, max_context=int(recording.requests.num_computed_tokens.max()))
     profiles.save(result.profile("toy", "none", "cpu", "fp32", threads=2))
-    assert profiles.load("toy").num_steps == len(trace.steps)
-    assert profiles.load("toy").max_context == trace.requests.num_computed.max()
+    assert profiles.load("toy").num_steps == len(recording.steps)
+    assert profiles.load("toy").max_context == recording.requests.num_computed_tokens.max()
     for rate in (2.0, 5.0, 8.0):
         real = simulate(workload(1, rate, toy)).summary
         ours = simulate(workload(1, rate, {"kind": "measured", "profile": "toy"})).summary

@@ -70,10 +70,10 @@ def test_one_request_by_hand() -> None:
 def test_a_long_prompt_holds_a_stream_up() -> None:
     """b's 20 tokens take the rest of the budget, 7, three times: gaps of 1.71, 1.71 and 1.61 s."""
     result = toy([asked("a", 0.0, 4, 6), asked("b", 1.5, 20, 1)])
-    values, counts = metrics.itl_values(result.trace)
+    values, counts = metrics.itl_values(result.recording)
     assert np.repeat(values, counts).tolist() == pytest.approx([1.01, 1.71, 1.71, 1.61, 1.01])
     assert result.summary["itl_s"]["max"] == pytest.approx(1.71)
-    assert result.trace.requests[0].max_gap_s == pytest.approx(1.71)
+    assert result.recording.requests[0].max_gap_s == pytest.approx(1.71)
     assert result.summary["stop_reasons"] == {"queue_empty": 4, "budget": 2}
     assert result.summary["goodput_rps"] == 0
 
@@ -109,12 +109,14 @@ def test_preemption_lies_inside_the_gap() -> None:
     result = toy([asked("a", 0.0, 4, 14), asked("b", 0.0, 4, 14)], num_gpu_blocks=8)
     assert result.summary["preemptions"] >= 1
     assert result.summary["recomputed_tokens"] > 0
-    assert len(result.trace.gaps) >= 1
-    values, counts = metrics.itl_values(result.trace)
+    assert len(result.recording.gaps) >= 1
+    values, counts = metrics.itl_values(result.recording)
     assert counts.sum() == result.summary["output_tokens"] - 2
-    total = (result.trace.requests.last_token_s - result.trace.requests.first_token_s).sum()
+    total = (result.recording.requests.last_token_s - result.recording.requests.first_token_s).sum()
     assert (values * counts).sum() == pytest.approx(total)
-    assert result.summary["itl_s"]["max"] == pytest.approx(result.trace.requests.max_gap_s.max())
+    assert result.summary["itl_s"]["max"] == pytest.approx(
+        result.recording.requests.max_gap_s.max()
+    )
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -140,7 +142,7 @@ def test_goodput_counts_who_met_every_limit() -> None:
     requests.arrival_s = 1.0
     requests.first_token_s = [1.5, 3.5, 1.5, 1.5]
     requests.last_token_s = [3.5, 5.5, 3.5, 1.5]
-    requests.num_outputs = [5, 5, 5, 1]
+    requests.num_output_tokens = [5, 5, 5, 1]
     requests.max_gap_s = [0.6, 0.6, 0.6, 0.0]
     assert metrics.goodput(requests, Slo(ttft_s=1.0)).tolist() == [True, False, False, True]
     assert metrics.goodput(requests, Slo(itl_s=0.5)).tolist() == [False, False, False, True]

@@ -24,7 +24,7 @@ def result() -> Result:
 
 def test_every_event_has_what_the_viewer_needs(result: Result) -> None:
     stream = io.StringIO()
-    write_perfetto(stream, result.trace, result.resolved, result.workload.label)
+    write_perfetto(stream, result.recording, result.resolved, result.workload.label)
     events = json.loads(stream.getvalue())["traceEvents"]
     assert {event["ph"] for event in events} == PHASES
     for event in events:
@@ -36,18 +36,18 @@ def test_every_event_has_what_the_viewer_needs(result: Result) -> None:
 
 
 def test_tracks_are_named_after_requests(result: Result) -> None:
-    events = list(trace_events(result.trace, result.resolved, result.workload.label))
+    events = list(trace_events(result.recording, result.resolved, result.workload.label))
     names = [e["args"]["name"] for e in events if e["name"] == "thread_name"]
     assert names == ["chat 1", "chat 2", "chat 3", "chat 4", "document", "step"]
 
 
 def test_slices_are_the_run(result: Result) -> None:
-    events = list(trace_events(result.trace, result.resolved, result.workload.label))
+    events = list(trace_events(result.recording, result.resolved, result.workload.label))
     slices = [event for event in events if event["ph"] == "X"]
     steps = [event for event in slices if event["name"].startswith("step ")]
     assert len(steps) == result.summary["steps"]
     chunks = [event for event in slices if event["name"].startswith("prefill ")]
-    assert sum(e["args"]["tokens"] for e in chunks) == result.workload.prompt_len.sum()
+    assert sum(e["args"]["tokens"] for e in chunks) == result.workload.num_prompt_tokens.sum()
     tokens = sum(e["args"].get("emits_a_token", False) for e in slices)
     assert tokens == result.summary["output_tokens"]
     longest = max(steps, key=lambda event: event["dur"])
@@ -58,7 +58,7 @@ def test_slices_are_the_run(result: Result) -> None:
 def test_slices_of_a_track_do_not_overlap(result: Result) -> None:
     """The viewer nests slices that overlap: a track would show what never happened."""
     ends: dict[tuple[int, int], float] = {}
-    events = trace_events(result.trace, result.resolved, result.workload.label)
+    events = trace_events(result.recording, result.resolved, result.workload.label)
     slices = [event for event in events if event["ph"] == "X"]
     for event in sorted(slices, key=lambda e: (e["ts"], e["dur"])):
         track = event["pid"], event["tid"]
@@ -73,7 +73,7 @@ def test_preemptions_are_told() -> None:
     from sim.scenario.load import parse_scenario
 
     result = simulate(parse_scenario(data))
-    events = list(trace_events(result.trace, result.resolved, result.workload.label))
+    events = list(trace_events(result.recording, result.resolved, result.workload.label))
     lost = [event for event in events if event["name"] == "preempted"]
     assert result.summary["preemptions"] > 0
     assert len(lost) == result.summary["preemptions"]
@@ -98,7 +98,7 @@ def moved() -> Result:
 
 
 def test_transfers_are_slices_and_arrows(moved: Result) -> None:
-    events = list(trace_events(moved.trace, moved.resolved, moved.workload.label))
+    events = list(trace_events(moved.recording, moved.resolved, moved.workload.label))
     sent = [e for e in events if e["ph"] == "X" and e["pid"] == TRANSFERS]
     assert sum(e["args"]["bytes"] for e in sent) == moved.summary["kv_transfer_bytes"]
     assert sum(e["dur"] for e in sent) == pytest.approx(
@@ -108,13 +108,13 @@ def test_transfers_are_slices_and_arrows(moved: Result) -> None:
         arrows = {e["id"]: e for e in events if e["ph"] == phase}
         assert sorted(arrows) == list(range(12))
     for r, arrow in arrows.items():  # to the step in which it enters at its decode server
-        assert arrow["pid"] == STEPS + moved.trace.requests.replica[r]
+        assert arrow["pid"] == STEPS + moved.recording.requests.replica[r]
         starts = [e["ts"] for e in events if e["ph"] == "X" and e["pid"] == arrow["pid"]]
         assert arrow["ts"] in starts
 
 
 def test_both_servers_stand_on_a_requests_track(moved: Result) -> None:
-    events = list(trace_events(moved.trace, moved.resolved, moved.workload.label))
+    events = list(trace_events(moved.recording, moved.resolved, moved.workload.label))
     slices = [e for e in events if e["ph"] == "X" and e["pid"] == REQUESTS]
     chunks = [e for e in slices if e["name"].startswith("prefill ")]
     assert sum(e["args"]["tokens"] for e in chunks) == 12 * (2000 + 1)  # its last token twice

@@ -106,10 +106,10 @@ def test_everything_asked_for_is_computed_once_or_again_after_a_preemption(
             computed[r] += n
         server.complete()
     assert idle(server), "the run does not end"
-    assert (requests.num_outputs == requests.max_tokens).all()
+    assert (requests.num_output_tokens == requests.max_tokens).all()
     assert server.free == state.policy[0].num_gpu_blocks - 1
     assert state.counters[0].num_free_host_blocks == state.policy[0].num_host_blocks
-    once = requests.prompt_len + requests.num_outputs - 1
+    once = requests.num_prompt_tokens + requests.num_output_tokens - 1
     assert (computed == once).all()
     if not state.policy[0].num_host_blocks:
         assert (requests.recomputed_tokens > 0).tolist() == (requests.num_preemptions > 0).tolist()
@@ -186,7 +186,7 @@ def test_a_run_ends_and_is_the_same_each_time(name: str, seed: int) -> None:
     assert tokens.sum() == one.items.num_tokens.sum()
     requests = one.requests
     counted = int(one.steps.num_regular_gaps.sum()) + int(one.gaps["count"].sum())
-    assert counted == int(requests.num_outputs.sum() - (requests.num_outputs > 0).sum())
+    assert counted == int(requests.num_output_tokens.sum() - (requests.num_output_tokens > 0).sum())
 
 
 @pytest.mark.parametrize("name", ENGINES)

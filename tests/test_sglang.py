@@ -243,7 +243,7 @@ def four_decodes_and_a_prompt(**knobs: Any) -> tuple[int, int]:
     made.add(0, 1, 2, 3).step()
     made.add(4)
     steps = held = 0
-    while made.state.requests[4].num_outputs == 0:
+    while made.state.requests[4].num_output_tokens == 0:
         plan = made.step()
         steps += 1
         held += 4 - sum(r < 4 for r, _, _ in plan)
@@ -312,7 +312,7 @@ def test_retraction_takes_the_fewest_outputs_then_the_longest_prompt() -> None:
     assert waiting_ids(made.state) == [3, 2]
     made.complete()
     made.run()
-    assert made.state.requests.num_outputs.tolist() == [70, 60, 50, 20]
+    assert made.state.requests.num_output_tokens.tolist() == [70, 60, 50, 20]
 
 
 def test_max_running_requests_counts_decodes_and_the_batch() -> None:

@@ -190,13 +190,13 @@ def test_max_utilization_pauses_the_last_and_keeps_its_place() -> None:
     requests = made.state.requests
     assert requests.num_preemptions.tolist() == [0, 1, 1], "nobody is paused for one behind"
     assert requests.recomputed_tokens[:2].tolist() == [0, 7]
-    assert requests.num_outputs.tolist() == [6, 6, 6]
+    assert requests.num_output_tokens.tolist() == [6, 6, 6]
 
 
 def test_the_first_chunk_takes_the_blocks_of_the_whole_prompt() -> None:
     made = server([(100, 4)], max_num_tokens=32, num_blocks=20).add(0)
     made.step()
-    assert made.state.requests[0].num_computed == 32
+    assert made.state.requests[0].num_computed_tokens == 32
     assert made.free == 20 - 7
 
 

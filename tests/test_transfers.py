@@ -9,7 +9,7 @@ import pytest
 from sim.cluster import simulator
 from sim.cluster.cluster_state import DECODE, MOVED, PREFILL
 from sim.cluster.topology import Fleet
-from sim.core.recording import Trace
+from sim.core.recording import Recording
 from sim.hardware import catalog
 from sim.latency import inputs as latency_inputs
 from sim.results.run import simulate
@@ -72,7 +72,7 @@ def test_latency_and_descriptors_come_before_the_bytes() -> None:
     plain = run_pools(one(4096)).summary["kv_transfer_s"]["max"]
     link = {"latency_s": 0.002, "per_descriptor_s": 1e-4}
     slow = run_pools(one(4096), link=link)
-    assert slow.trace.journeys.num_descriptors.tolist()[0] == 32
+    assert slow.recording.journeys.num_descriptors.tolist()[0] == 32
     expected = plain + 0.002 + 32 * 1e-4
     assert slow.summary["kv_transfer_s"]["max"] == pytest.approx(expected)
 
@@ -112,7 +112,7 @@ def test_a_transfer_that_joins_later_takes_half_from_then_on() -> None:
     link = {"bandwidth_bytes_per_s": rate / 10}
     prompts = {"kind": "list", "values": [first, second]}
     result = run_pools(asked("pair", prompts, 4, at(0.0, 0.0)), prefill=2, link=link)
-    ways, rate = result.trace.journeys[:2], rate / 10
+    ways, rate = result.recording.journeys[:2], rate / 10
     begun, joined = prefill_s(first), prefill_s(second)
     assert ways.start_s.tolist() == pytest.approx([begun, joined])
     left = first * TOKEN_BYTES_8B - (joined - begun) * rate
@@ -149,7 +149,7 @@ def fair_ends(ways: Any, fleet: Fleet) -> np.ndarray:
     return ends
 
 
-def random_moves(seed: int) -> tuple[Trace, Fleet]:
+def random_moves(seed: int) -> tuple[Recording, Fleet]:
     """A cluster whose clients stay and whose KV is moved after the prefill."""
     generator = np.random.default_rng(seed)
     table, runs = table_of(generator, 60, False)
@@ -172,8 +172,8 @@ def random_moves(seed: int) -> tuple[Trace, Fleet]:
 
 @pytest.mark.parametrize("seed", range(25))
 def test_random_transfers_share_fairly(seed: int) -> None:
-    trace, fleet = random_moves(seed)
-    ways = trace.journeys[: len(trace.requests)]
+    recording, fleet = random_moves(seed)
+    ways = recording.journeys[: len(recording.requests)]
     moved = ways[ways.outcome == MOVED]
     assert len(moved) > 20
     overlap = (moved.start_s[1:] < moved.end_s[:-1]).sum()
@@ -192,7 +192,7 @@ def test_streaming_hides_all_but_the_last_chunk_when_the_link_keeps_up() -> None
     ends = {}
     for streaming in (False, True):
         result = run_pools(one(chunks * size), link={"streaming": streaming}, prefill_knobs=knobs)
-        way = result.trace.journeys[0]
+        way = result.recording.journeys[0]
         assert way.prefill_end_s == pytest.approx(chunks * prefill_s(size))
         ends[streaming] = way.end_s - way.prefill_end_s
         ttft_s = way.end_s + FIRST_STEP_S
@@ -211,7 +211,7 @@ def test_streaming_adds_what_is_missing_when_the_link_does_not_keep_up() -> None
         link={"streaming": True, "bandwidth_bytes_per_s": rate},
         prefill_knobs={"max_num_batched_tokens": size},
     )
-    way = result.trace.journeys[0]
+    way = result.recording.journeys[0]
     assert way.end_s == pytest.approx(prefill_s(size) + chunks * chunk_s)
 
 
@@ -222,6 +222,6 @@ def test_streamed_chunks_pay_the_latency_each_time_the_link_has_run_dry() -> Non
         link={"streaming": True, "latency_s": 0.001},
         prefill_knobs={"max_num_batched_tokens": size},
     )
-    way = result.trace.journeys[0]
+    way = result.recording.journeys[0]
     chunk_s = size * TOKEN_BYTES_8B / (100 * GIGABIT)
     assert way.end_s - way.prefill_end_s == pytest.approx(0.001 + chunk_s)

@@ -79,7 +79,7 @@ def test_a_victim_that_outgrew_the_token_limit_is_dropped() -> None:
     assert server.events(reasons.IGNORED)[0][::2] == (1, 16)
     server.complete()
     server.run()
-    assert server.state.requests[0].num_outputs == 30
+    assert server.state.requests[0].num_output_tokens == 30
 
 
 # --- swap -----------------------------------------------------------------------------------------
@@ -104,7 +104,7 @@ def test_swap_moves_blocks_out_and_back_and_computes_nothing_twice() -> None:
     assert server.state.counters[0].num_free_host_blocks == 100
     server.run()
     requests = server.state.requests
-    assert requests.num_outputs.tolist() == [5, 5, 5]
+    assert requests.num_output_tokens.tolist() == [5, 5, 5]
     assert requests.recomputed_tokens.sum() == 0
     assert requests.num_preemptions[:2].tolist() == [0, 1]
 
@@ -127,10 +127,10 @@ def test_a_request_that_outgrows_the_pool_stalls_with_its_name(host_blocks: int)
     table, runs = request_table([(8, 50), (7, 5)])
     table.arrival_s = 0.0
     policy = policy_rows("vllm_v0", columns={"num_host_blocks": host_blocks}, **TIGHT)
-    trace = simulator.run(table, runs, policy, linear_latency())
-    assert trace.status == "stalled"
-    assert trace.stuck_request == 0
-    assert "kv_blocks" in (trace.reason or "")
+    recording = simulator.run(table, runs, policy, linear_latency())
+    assert recording.status == "stalled"
+    assert recording.stuck_request == 0
+    assert "kv_blocks" in (recording.reason or "")
 
 
 def test_an_aborted_swapped_request_frees_host_memory() -> None:
@@ -154,7 +154,7 @@ def test_a_cancelled_step_swaps_back_out() -> None:
     check_integrity(server.state)
     assert server.state.counters[0].num_swapped == 1
     server.run()
-    assert server.state.requests.num_outputs.tolist() == [5, 5]
+    assert server.state.requests.num_output_tokens.tolist() == [5, 5]
 
 
 def test_a_swap_takes_the_time_of_its_bytes_both_ways() -> None:

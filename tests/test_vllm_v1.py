@@ -78,8 +78,8 @@ def random_case(seed: int) -> dict[str, Any]:
         if draw.random() < 0.6:
             prefix = draw.choice(shared)
             prompt = [[prefix[0], draw.randint(1, prefix[1])], *prompt]
-        prompt_len = min(sum(n for _, n in prompt), length - 2)
-        cut, left = [], prompt_len
+        num_prompt_tokens = min(sum(n for _, n in prompt), length - 2)
+        cut, left = [], num_prompt_tokens
         for base, n in prompt:
             if left:
                 cut.append([base, min(n, left)])
@@ -168,7 +168,7 @@ def test_budget_16_four_decodes_and_a_48_token_prompt() -> None:
     server.add(4)
     plans = [server.step() for _ in range(4)]
     assert [[tokens for _, tokens, _ in plan] for plan in plans] == [[1, 1, 1, 1, 12]] * 4
-    assert server.state.requests[4].num_outputs == 1
+    assert server.state.requests[4].num_output_tokens == 1
     assert server.stop_reason == "queue_empty"
 
 
@@ -423,13 +423,15 @@ def test_no_cached_block_holds_uncomputed_tokens_after_an_undo(file: Path) -> No
         dispatch.schedule(state, 0)
         check_prefix_cache(state, 0, planned=True)
         computed = {
-            int(i.request): int(i.num_computed + i.num_tokens)
-            for i in state.plan[0, : state.counters[0].num_planned]
+            int(i.request): int(i.num_computed_tokens + i.num_tokens)
+            for i in state.plan[0, : state.counters[0].num_scheduled]
         }
         for block in state.blocks[0][
             (state.blocks[0].hash >= 0) & (state.blocks[0].references > 0)
         ]:
-            reached = computed.get(int(block.owner), state.requests[block.owner].num_computed)
+            reached = computed.get(
+                int(block.owner), state.requests[block.owner].num_computed_tokens
+            )
             high = max(reached, state.requests[block.owner].high_water)
             assert (block.index + 1) * config["block_size"] <= high
         ops.complete(state, 0, flags, s + 1.0)

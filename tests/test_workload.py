@@ -33,7 +33,7 @@ def arrivals(count: int, seed: int = 0, **spec: Any) -> list[float]:
 
 
 def lengths(count: int, **spec: Any) -> np.ndarray:
-    return build(one_class(count=count, prompt=spec)).prompt_len
+    return build(one_class(count=count, prompt=spec)).num_prompt_tokens
 
 
 # --- arrivals -------------------------------------------------------------------------------------
@@ -143,15 +143,15 @@ def test_classes_mix_in_order_of_arrival() -> None:
         ),
     )
     assert [workload.label(i) for i in range(3)] == ["chat 1", "document", "chat 2"]
-    assert workload.prompt_len.tolist() == [10, 8000, 10]
+    assert workload.num_prompt_tokens.tolist() == [10, 8000, 10]
     assert workload.priority.tolist() == [1, 0, 1]
     assert workload.abort_after_s.tolist() == [np.inf, 3.0, np.inf]
-    assert (workload.num_prompt_tokens, workload.num_output_tokens) == (8020, 15)
+    assert (workload.total_prompt_tokens, workload.total_output_tokens) == (8020, 15)
     table = to_requests(workload)
     for name in PER_REQUEST:
         assert (table[name] == getattr(workload, name)).all()
     assert table.num_tokens.tolist() == [10, 8000, 10]
-    assert table.num_computed.tolist() == [0, 0, 0]
+    assert table.num_computed_tokens.tolist() == [0, 0, 0]
 
 
 RANDOM = {
@@ -176,7 +176,7 @@ def test_an_edit_leaves_the_rest_alone() -> None:
     """Another count in one class: the other draws as before. Another prompt: arrivals stay."""
     before = build(one_class(count=5, **RANDOM), one_class(name="other", count=9, **RANDOM))
     after = build(one_class(count=7, **RANDOM), one_class(name="other", count=9, **RANDOM))
-    for name in ("arrival_s", "prompt_len", "output_len"):
+    for name in ("arrival_s", "num_prompt_tokens", "output_len"):
         first = getattr(before, name)[before.class_id == 1]
         assert first.tolist() == getattr(after, name)[after.class_id == 1].tolist()
     edited = build(one_class(count=5, **{**RANDOM, "prompt": {"kind": "fixed", "tokens": 1}}))
@@ -252,7 +252,7 @@ def test_the_share_of_an_infinite_cache_is_what_looking_finds() -> None:
         block_size = int(rng.integers(1, 9))
         prefix = describe(drawn, block_size)["prefix"]
         assert prefix["hit_blocks"] == hits_by_looking(drawn, block_size)
-        assert prefix["blocks"] == sum(n // block_size for n in drawn.prompt_len.tolist())
+        assert prefix["blocks"] == sum(n // block_size for n in drawn.num_prompt_tokens.tolist())
 
 
 # --- figures --------------------------------------------------------------------------------------

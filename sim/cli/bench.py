@@ -21,7 +21,7 @@ from pydantic import TypeAdapter
 
 from sim.cli import bench_cluster
 from sim.cluster import simulator
-from sim.core.recording import Trace
+from sim.core.recording import Recording
 from sim.core.requests import Table, empty_requests
 from sim.core.state import POLICY, records
 from sim.engines.dispatch import POLICIES
@@ -110,9 +110,9 @@ def request_table(n: int) -> tuple[Table, Table]:
     """Prompts uniform 300 to 900, outputs uniform 100 to 300, seed 0, contents of their own."""
     draw = np.random.default_rng(0)
     table = empty_requests(n)
-    table.prompt_len = table.num_tokens = draw.integers(300, 901, n)
+    table.num_prompt_tokens = table.num_tokens = draw.integers(300, 901, n)
     table.output_len = table.max_tokens = draw.integers(100, 301, n)
-    runs, table.first_run, table.num_runs = private_content(table.prompt_len)
+    runs, table.first_run, table.num_runs = private_content(table.num_prompt_tokens)
     return table, runs
 
 
@@ -120,8 +120,8 @@ def steady_peak(name: str, prefix_caching: bool) -> int:
     """The most tokens of KV that `steady` ever holds at once, with room for all."""
     table, runs = request_table(2_000)
     policy = policy_rows(ENOUGH_TOKENS, prefix_caching, name)
-    trace = simulator.run(table, runs, policy, latency_rows(), record_items=False)
-    return trace.peak_kv_blocks * trace.block_size
+    recording = simulator.run(table, runs, policy, latency_rows(), record_items=False)
+    return recording.peak_kv_blocks * recording.block_size
 
 
 def policy_rows(tokens: int, prefix_caching: bool, name: str = "vllm_v1") -> Table:
@@ -157,10 +157,10 @@ def measure(workload: Load, name: str, prefix_caching: bool, threads: int) -> di
     if workload.kv_fraction < 1:
         tokens = int(steady_peak(name, prefix_caching) * workload.kv_fraction)
     policy, latency = policy_rows(tokens, prefix_caching, name), latency_rows()
-    last: list[Trace] = []
+    last: list[Recording] = []
 
     def run() -> None:
-        trace = simulator.run(
+        recording = simulator.run(
             table,
             runs,
             policy,
@@ -168,7 +168,7 @@ def measure(workload: Load, name: str, prefix_caching: bool, threads: int) -> di
             limits=simulator.Limits(max_steps=10**9),
             record_items=workload.record_items,
         )
-        last[:] = [trace]
+        last[:] = [recording]
 
     def run_all() -> None:
         with ThreadPoolExecutor(threads) as pool:
@@ -176,10 +176,10 @@ def measure(workload: Load, name: str, prefix_caching: bool, threads: int) -> di
                 future.result()
 
     seconds = seconds_of(run if threads == 1 else run_all, workload.runs)
-    trace = last[0]
-    if trace.status != "finished":
-        raise RuntimeError(f"{workload.name} ended {trace.status}: {trace.reason}")
-    steps = trace.steps
+    recording = last[0]
+    if recording.status != "finished":
+        raise RuntimeError(f"{workload.name} ended {recording.status}: {recording.reason}")
+    steps = recording.steps
     request_tokens = int((steps.num_decodes + steps.num_chunks - steps.num_padding_rows).sum())
     return {
         "workload": workload.name,
@@ -187,11 +187,11 @@ def measure(workload: Load, name: str, prefix_caching: bool, threads: int) -> di
         "prefix_caching": prefix_caching,
         "threads": threads,
         "requests": workload.requests,
-        "steps": len(trace.steps),
-        "preemptions": int(trace.requests.num_preemptions.sum()),
+        "steps": len(recording.steps),
+        "preemptions": int(recording.requests.num_preemptions.sum()),
         "request_tokens": request_tokens,
         "seconds": seconds,
-        "steps_per_s": threads * len(trace.steps) / seconds,
+        "steps_per_s": threads * len(recording.steps) / seconds,
         "request_tokens_per_s": threads * request_tokens / seconds,
         "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }

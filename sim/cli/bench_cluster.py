@@ -28,9 +28,9 @@ def request_table(count: int, rate_per_s: float) -> tuple[Table, Table]:
     table = empty_requests(count)
     gaps = np.random.default_rng(0).exponential(1 / rate_per_s, count)
     table.arrival_s = np.cumsum(gaps)
-    table.prompt_len = table.num_tokens = PROMPT
+    table.num_prompt_tokens = table.num_tokens = PROMPT
     table.output_len = table.max_tokens = OUTPUT
-    runs, table.first_run, table.num_runs = private_content(table.prompt_len)
+    runs, table.first_run, table.num_runs = private_content(table.num_prompt_tokens)
     return table, runs
 
 
@@ -61,7 +61,7 @@ def measure(one_policy: Table, servers: int, split: bool, requests: int = REQUES
     for count in (2 * servers, requests, requests):
         table, runs = request_table(count, RATE_PER_SERVER * servers)
         begin = time.process_time()
-        trace = simulator.run(
+        recording = simulator.run(
             table,
             runs,
             policy,
@@ -71,9 +71,9 @@ def measure(one_policy: Table, servers: int, split: bool, requests: int = REQUES
             record_items=False,
         )
         seconds.append(time.process_time() - begin)
-        if trace.status != "finished":
-            raise RuntimeError(f"cluster ended {trace.status}: {trace.reason}")
-    steps = trace.steps
+        if recording.status != "finished":
+            raise RuntimeError(f"cluster ended {recording.status}: {recording.reason}")
+    steps = recording.steps
     request_tokens = int((steps.num_decodes + steps.num_chunks).sum())
     return {
         "workload": "cluster",

@@ -15,14 +15,14 @@ def refusal(state: State, replica: int, r: int) -> int:
     usable = policy.num_gpu_blocks - 1
     if policy.watermark_always:
         usable -= policy.watermark_blocks
-    most_outputs = min(request.max_tokens, policy.max_model_len - request.prompt_len)
-    if request.prompt_len >= policy.max_model_len:
+    most_outputs = min(request.max_tokens, policy.max_model_len - request.num_prompt_tokens)
+    if request.num_prompt_tokens >= policy.max_model_len:
         return reasons.REJECT_MODEL_LEN
-    if 0 < policy.max_prompt_len < request.prompt_len:
+    if 0 < policy.max_prompt_len < request.num_prompt_tokens:
         return reasons.REJECT_TOKEN_BUDGET
-    if kv.blocks_for(request.prompt_len, policy.block_size) > usable:
+    if kv.blocks_for(request.num_prompt_tokens, policy.block_size) > usable:
         return reasons.REJECT_KV_POOL
-    if 0 < policy.max_request_len < request.prompt_len + most_outputs:
+    if 0 < policy.max_request_len < request.num_prompt_tokens + most_outputs:
         return reasons.REJECT_REQUEST_KV
     return reasons.NOT_REJECTED
 

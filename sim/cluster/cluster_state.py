@@ -153,4 +153,4 @@ class World(NamedTuple):
     cluster: Table  # (1,)
     journeys: Table  # (n,), or (1,) where requests stay where they are sent
     moving: np.ndarray  # (n,) or (1,): requests whose KV is on its way
-    forecast: Table  # (1,) a trace.STEP row for what early rejection expects
+    forecast: Table  # (1,) a recording.STEP row for what early rejection expects

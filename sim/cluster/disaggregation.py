@@ -62,7 +62,7 @@ def send_to_prefill(state: State, world: World, r: int, replica: int, now_s: flo
 @njit_inner
 def what_moves(state: State, r: int, replica: int, fate: int) -> int:
     """What will become of the KV of `r`: moved, or too short, or never asked for."""
-    if state.requests[r].prompt_len < state.policy[replica].block_size:
+    if state.requests[r].num_prompt_tokens < state.policy[replica].block_size:
         return TOO_SHORT
     return KV_UNUSED if fate == UNUSED else MOVED
 
@@ -81,8 +81,8 @@ def prefilled(state: State, world: World, r: int, now_s: float) -> None:
     if cluster.store >= 0:
         keep_in_store(state, world, r)
     if cluster.first_token_at_prefill:
-        request.num_outputs = 1
-        request.num_tokens = request.prompt_len + 1
+        request.num_output_tokens = 1
+        request.num_tokens = request.num_prompt_tokens + 1
         request.first_token_s = request.last_token_s = now_s
         limit = state.policy[journey.source].max_model_len
         if min(request.max_tokens, request.output_len) == 1 or request.num_tokens >= limit:
@@ -128,11 +128,11 @@ def hand_over(state: State, world: World, r: int, now_s: float) -> None:
         else:
             refuse(state, world, r, rejection, now_s)
         return
-    request.load_tokens = request.prompt_len if journey.outcome == MOVED else 0
+    request.load_tokens = request.num_prompt_tokens if journey.outcome == MOVED else 0
     journey.target, journey.stage = target, QUEUED
     ops.add(state, target, r)
     if cluster.first_token_at_prefill:  # it comes with the KV, where it has not come before
-        request.num_tokens = request.prompt_len + 1
+        request.num_tokens = request.num_prompt_tokens + 1
     router.sent(state, world, target, r)
     wake(state, world, target, now_s)
 
@@ -153,7 +153,7 @@ def start_loads(state: State, world: World, replica: int, now_s: float) -> None:
             pieces = ready // state.policy[replica].block_size
         else:
             leg = r + cluster.num_requests
-            computed = state.requests[leg].num_computed
+            computed = state.requests[leg].num_computed_tokens
             if state.requests[leg].status != reasons.FINISHED:
                 ready = max(min(computed, request.load_tokens) - request.hit_tokens, 0)
             pieces = kv_transfer.count_pieces(state, leg, r, journey.num_tokens)
@@ -169,7 +169,7 @@ def chunk_computed(state: State, world: World, leg: int, now_s: float) -> None:
     r = leg - cluster.num_requests
     journey, request = world.journeys[r], state.requests[r]
     if journey.stage == MOVING:
-        computed = max(state.requests[leg].num_computed, request.hit_tokens)
+        computed = max(state.requests[leg].num_computed_tokens, request.hit_tokens)
         unready = max(request.load_tokens - computed, 0)
         kv_transfer.add_ready(
             world, r, unready * world.servers[journey.target].kv_token_bytes, now_s
@@ -292,7 +292,7 @@ def keep_in_store(state: State, world: World, r: int) -> None:
     cluster = world.cluster[0]
     store, row = cluster.store, r + 2 * cluster.num_requests
     block_size = state.policy[store].block_size
-    whole = state.requests[r].prompt_len // block_size * block_size
+    whole = state.requests[r].num_prompt_tokens // block_size * block_size
     hits = kv.look_up(state, store, row)
     kv.take_slot(state, store, row, hits)
     if kv.grow(state, store, row, whole):

@@ -121,7 +121,7 @@ def step_ended(state: State, world: World, pools: tuple[int, ...], replica: int)
     close_step(state, world, replica)
     now_s = counters.now_s
     if len(pools) > 0 and cluster.streaming and world.servers[replica].role == PREFILL:
-        for i in range(counters.num_planned):
+        for i in range(counters.num_scheduled):
             chunk_computed(state, world, state.plan[replica, i].request, now_s)
     for i in range(counters.num_ended):
         r = state.ended[replica, i]
@@ -216,7 +216,7 @@ def begin_step(
     dispatch.schedule_for(state, replica, engines)
     if len(pools) > 0 and counters.num_reserved > 0:
         start_loads(state, world, replica, now_s)
-    changes = counters.num_planned + counters.num_preempted + counters.num_ended
+    changes = counters.num_scheduled + counters.num_preempted + counters.num_ended
     clock.replica = replica
     if changes > 0:
         open_step(state, world, replica)

@@ -41,7 +41,7 @@ def open_step(state: State, world: World, replica: int) -> None:
     counters, log, policy = state.counters[replica], state.log[0], state.policy[replica]
     step = state.steps[log.num_steps]
     step.start_s, step.duration_s, step.replica = counters.now_s, 0.0, replica
-    step.first_item, step.num_items = log.num_items, counters.num_planned
+    step.first_item, step.num_items = log.num_items, counters.num_scheduled
     first_event = world.clock[0].first_event
     step.first_event, step.num_events = first_event, log.num_events - first_event
     world.clock[0].first_event = log.num_events
@@ -56,9 +56,9 @@ def open_step(state: State, world: World, replica: int) -> None:
     log.num_steps += 1
     if world.clock[0].record_items:
         items, first = state.items, log.num_items
-        for i in range(counters.num_planned):
+        for i in range(counters.num_scheduled):
             items[first + i] = state.plan[replica, i]
-        log.num_items += counters.num_planned
+        log.num_items += counters.num_scheduled
 
 
 @njit_inner

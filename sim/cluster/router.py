@@ -66,8 +66,8 @@ def sent(state: State, world: World, replica: int, r: int) -> None:
     """Request `r` was sent to a server."""
     server, request = world.servers[replica], state.requests[r]
     server.num_unfinished += 1
-    server.unfinished_tokens += request.prompt_len + request.max_tokens
-    server.unfinished_prompts += request.prompt_len
+    server.unfinished_tokens += request.num_prompt_tokens + request.max_tokens
+    server.unfinished_prompts += request.num_prompt_tokens
 
 
 @njit_inner
@@ -75,5 +75,5 @@ def over(state: State, world: World, replica: int, r: int) -> None:
     """Request `r` has ended there, whatever way."""
     server, request = world.servers[replica], state.requests[r]
     server.num_unfinished -= 1
-    server.unfinished_tokens -= request.prompt_len + request.max_tokens
-    server.unfinished_prompts -= request.prompt_len
+    server.unfinished_tokens -= request.num_prompt_tokens + request.max_tokens
+    server.unfinished_prompts -= request.num_prompt_tokens

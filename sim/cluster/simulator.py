@@ -23,7 +23,7 @@ from sim.cluster.loop import (
 )
 from sim.cluster.topology import LONE_SERVER, Fleet
 from sim.core import reasons
-from sim.core.recording import STEP, Trace
+from sim.core.recording import STEP, Recording
 from sim.core.requests import Table
 from sim.core.state import State, events_per_step, new_state, records, uninitialised
 from sim.engines import dispatch
@@ -56,7 +56,7 @@ def run(
     limits: Limits = NO_LIMITS,
     cancelled: Callable[[], bool] = lambda: False,
     record_items: bool = True,
-) -> Trace:
+) -> Recording:
     """Simulate a cluster until all requests ended, nothing can move any more, or a limit is met.
 
     Parameters: the request table (sorted by arrival; rows that a closed loop releases last, loop by
@@ -153,7 +153,7 @@ def longest_held(requests: Table, policy: Table) -> int | None:
     if (policy.engine != dispatch.VLLM_V1).any():
         return None
     outputs = np.minimum(requests.max_tokens, requests.output_len)
-    return int((requests.prompt_len.astype(np.int64) + outputs).max(initial=1)) + 1
+    return int((requests.num_prompt_tokens.astype(np.int64) + outputs).max(initial=1)) + 1
 
 
 def pools_of(world: World) -> tuple[int, ...]:
@@ -199,18 +199,18 @@ def explain_outcome(outcome: int, state: State, world: World) -> tuple[str, str 
     needs = -(-int(request.num_tokens) // int(policy.block_size))
     return "stalled", (
         f"stop reason {reasons.STOP_REASONS[last.stop_reason]}: request {clock.stuck_request} "
-        f"({request.prompt_len:,} prompt and {request.num_outputs:,} output tokens, {needs:,} KV "
-        f"blocks) cannot go on; {free:,} of {blocks:,} KV blocks are free"
+        f"({request.num_prompt_tokens:,} prompt and {request.num_output_tokens:,} output tokens, "
+        f"{needs:,} KV blocks) cannot go on; {free:,} of {blocks:,} KV blocks are free"
     )
 
 
-def close(state: State, world: World, status: str, reason: str | None) -> Trace:
-    """The records written so far, as a Trace."""
+def close(state: State, world: World, status: str, reason: str | None) -> Recording:
+    """The records written so far, as a Recording."""
     if world.clock[0].num_steps_open > 0:
         wind_up(state, world, pools_of(world))
     log, policy, cluster = state.log[0], state.policy[0], world.cluster[0]
     users, replicas = int(cluster.num_requests), int(cluster.num_replicas)
-    return Trace(
+    return Recording(
         steps=state.steps[: log.num_steps],
         items=state.items[: log.num_items],
         events=state.events[: log.num_events],

@@ -54,7 +54,7 @@ class Fleet:
         """A copy of the request table; behind it a prefill leg of each request, and behind these
         its row in the KV store, where there are such."""
         requests = requests.copy()
-        requests.num_tokens = requests.prompt_len  # known to routers before a server adds it
+        requests.num_tokens = requests.num_prompt_tokens  # known to routers before a server adds it
         if not self.disaggregated:
             return requests
         legs = requests.copy()
@@ -63,7 +63,9 @@ class Fleet:
         tables = [requests, legs]
         if self.store_blocks:
             kept = legs.copy()
-            kept.num_tokens = kept.prompt_len + 1  # all whole blocks of the prompt may be found
+            kept.num_tokens = (
+                kept.num_prompt_tokens + 1
+            )  # all whole blocks of the prompt may be found
             tables.append(kept)
         together: Table = np.concatenate(tables).view(np.recarray)
         return together

@@ -23,21 +23,21 @@ def complete(state: State, replica: int, flags: np.ndarray, now_s: float) -> Non
     requests, plan_ = state.requests, state.plan[replica]
     previous_end_s, regular = counters.previous_end_s, 0
     gap_since_s = np.inf  # when the gap written last began
-    for i in range(counters.num_planned):
+    for i in range(counters.num_scheduled):
         item = plan_[i]
         request = requests[item.request]
-        if request.num_computed < request.high_water:
-            again = min(request.high_water - request.num_computed, item.num_tokens)
+        if request.num_computed_tokens < request.high_water:
+            again = min(request.high_water - request.num_computed_tokens, item.num_tokens)
             request.recomputed_tokens += again
-        request.num_computed += item.num_tokens
+        request.num_computed_tokens += item.num_tokens
         ends = flags[i] == reasons.ABORT
         if item.num_tokens == item.num_needed and not ends:
             request.num_tokens += 1
-            request.num_outputs += 1
+            request.num_output_tokens += 1
             if request.last_token_s == previous_end_s:
                 regular += 1
                 request.max_gap_s = max(request.max_gap_s, now_s - previous_end_s)
-            elif request.num_outputs == 1:
+            elif request.num_output_tokens == 1:
                 request.first_token_s = now_s
             else:
                 seconds = now_s - request.last_token_s
@@ -71,9 +71,9 @@ def _end(state: State, replica: int, r: int, flag: int, now_s: float) -> None:
     if flag == reasons.ABORT:
         request.status = reasons.ABORTED_REQUEST
     elif flag == reasons.NOT_FINISHED:
-        if request.num_outputs >= request.max_tokens:
+        if request.num_output_tokens >= request.max_tokens:
             request.finish_reason = reasons.LENGTH
-        elif request.num_outputs >= request.output_len:
+        elif request.num_output_tokens >= request.output_len:
             request.finish_reason = reasons.STOP
         else:
             request.finish_reason = reasons.MODEL_LEN
@@ -121,7 +121,7 @@ def abort(state: State, r: int, now_s: float) -> bool:
         _leave(state, r, now_s)
     else:
         return False
-    note(state, r, reasons.ABORTED, request.num_computed, 0)
+    note(state, r, reasons.ABORTED, request.num_computed_tokens, 0)
     return True
 
 

@@ -155,7 +155,7 @@ def check_blocks(state: State, replica: int) -> None:
         held = state.block_table[replica, requests["slot"][r], : requests["num_blocks"][r]]
         assert len(set(held.tolist())) == len(held), f"request {r} holds a block twice"
         assert (held > 0).all(), f"request {r} holds the null block"
-        assert requests["num_computed"][r] <= requests["capacity"][r], (
+        assert requests["num_computed_tokens"][r] <= requests["capacity"][r], (
             f"request {r} computed more than it can hold"
         )
         references[held] += 1
@@ -194,13 +194,13 @@ def check_prefix_cache(state: State, replica: int, *, planned: bool = False) -> 
         return
     tokens = {}
     if planned:
-        plan = state.plan[replica, : number(state.counters, replica, "num_planned")]
+        plan = state.plan[replica, : number(state.counters, replica, "num_scheduled")]
         tokens = dict(
             zip(column(plan, "request").tolist(), column(plan, "num_tokens").tolist(), strict=True)
         )
     requests = columns(state.requests)
     for r in running_ids(state, replica):
-        known = requests["num_computed"][r] + tokens.get(r, 0)
+        known = requests["num_computed_tokens"][r] + tokens.get(r, 0)
         assert requests["num_cached_blocks"][r] == known // policy["block_size"][replica], (
             f"request {r}: blocks missed"
         )

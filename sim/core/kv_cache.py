@@ -134,8 +134,8 @@ def release(state: State, replica: int, r: int) -> int:
 def token_run(state: State, r: int, position: int, end: int):
     """(first token id, length) of the longest run of consecutive ids of `r` in [position, end)."""
     request = state.requests[r]
-    if position >= request.prompt_len and request.output_base >= 0:
-        return request.output_base + position - request.prompt_len, end - position
+    if position >= request.num_prompt_tokens and request.output_base >= 0:
+        return request.output_base + position - request.num_prompt_tokens, end - position
     low, high = request.first_run, request.first_run + request.num_runs
     while high - low > 1:
         middle = (low + high) // 2
@@ -143,13 +143,13 @@ def token_run(state: State, r: int, position: int, end: int):
             low = middle
         else:
             high = middle
-    run_end = request.prompt_len if request.output_base >= 0 else end
+    run_end = request.num_prompt_tokens if request.output_base >= 0 else end
     if low + 1 < request.first_run + request.num_runs:
         run_end = state.runs[low + 1].start
     base = state.runs[low].token + position - state.runs[low].start
     if run_end >= end:
         return base, end - position
-    if run_end == request.prompt_len and base + run_end - position == request.output_base:
+    if run_end == request.num_prompt_tokens and base + run_end - position == request.output_base:
         return base, end - position  # the outputs continue the prompt's last run
     return base, run_end - position
 

@@ -37,7 +37,7 @@ def reserve(state: State, replica: int, r: int, num_hits: int) -> None:
     counters, request = state.counters[replica], state.requests[r]
     waiting_queue.take_out(state, replica, r)
     kv.take_slot(state, replica, r, num_hits)
-    request.hit_tokens = request.num_computed = request.capacity
+    request.hit_tokens = request.num_computed_tokens = request.capacity
     kv.grow(state, replica, r, request.num_tokens)
     request.context_len = request.num_tokens
     request.status = reasons.LOADING
@@ -47,7 +47,11 @@ def reserve(state: State, replica: int, r: int, num_hits: int) -> None:
     used = state.policy[replica].num_gpu_blocks - 1 - counters.num_free_blocks
     counters.peak_kv_blocks = max(counters.peak_kv_blocks, used)
     note(
-        state, r, reasons.LOADING_KV, request.load_tokens - request.num_computed, request.num_blocks
+        state,
+        r,
+        reasons.LOADING_KV,
+        request.load_tokens - request.num_computed_tokens,
+        request.num_blocks,
     )
 
 
@@ -56,11 +60,11 @@ def arrived(state: State, replica: int, r: int) -> None:
     """The KV of `r` has come: its blocks count as computed, and may be found by others."""
     request, policy = state.requests[r], state.policy[replica]
     request.status = reasons.LOADED
-    request.num_computed = min(request.load_tokens, request.num_tokens - 1)
-    request.high_water = max(request.high_water, request.num_computed)
+    request.num_computed_tokens = min(request.load_tokens, request.num_tokens - 1)
+    request.high_water = max(request.high_water, request.num_computed_tokens)
     state.counters[replica].num_loaded += 1
-    if policy.enable_prefix_caching and request.num_computed >= request.cache_at:
-        kv.enter_full_blocks(state, replica, r, request.num_computed)
+    if policy.enable_prefix_caching and request.num_computed_tokens >= request.cache_at:
+        kv.enter_full_blocks(state, replica, r, request.num_computed_tokens)
 
 
 @njit_inner
@@ -70,7 +74,7 @@ def enter(state: State, replica: int, r: int) -> None:
     forget(state, replica, r)
     if request.first_scheduled_s != request.first_scheduled_s:  # nan
         request.first_scheduled_s = counters.now_s
-    note(state, r, reasons.KV_LOADED, request.num_computed, 0)
+    note(state, r, reasons.KV_LOADED, request.num_computed_tokens, 0)
     request.status = reasons.RUNNING
     state.running[replica, counters.num_running] = r
     counters.num_running += 1
@@ -97,5 +101,5 @@ def lose(state: State, replica: int, r: int) -> None:
     request = state.requests[r]
     forget(state, replica, r)
     kv.release(state, replica, r)
-    request.num_computed = request.high_water = request.hit_tokens = 0
+    request.num_computed_tokens = request.high_water = request.hit_tokens = 0
     request.load_tokens = 0

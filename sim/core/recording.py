@@ -1,7 +1,7 @@
 """What happened: the records a run leaves behind.
 
 Four flat tables, joined by index. Times are seconds on the run's clock, sizes are tokens or KV
-blocks. A Workload is what was asked; a Trace is what happened."""
+blocks. A Workload is what was asked; a Recording is what happened."""
 
 from dataclasses import dataclass
 
@@ -49,7 +49,7 @@ ITEM = np.dtype(
     [
         ("request", np.int32),
         ("num_tokens", np.int32),  # tokens of this step
-        ("num_computed", np.int32),  # tokens computed before
+        ("num_computed_tokens", np.int32),  # tokens computed before
         ("num_needed", np.int32),  # tokens still to compute; equal to num_tokens: it emits a token
     ],
     align=True,
@@ -82,7 +82,7 @@ GAP = np.dtype(
 
 
 @dataclass(frozen=True)
-class Trace:
+class Recording:
     """The records of one run. `requests` is the final request table (see requests.REQUEST).
 
     Under disaggregation the prompt of request r is computed by its leg, request len(requests) + r

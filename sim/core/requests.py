@@ -1,8 +1,8 @@
 """The request table: one row a request, what was asked for and how far it has come.
 
 ``REQUEST`` is a structured dtype viewed as ``np.recarray``, so a kernel reads like prose
-(``request.num_computed += n``) compiled or not. Rows stand in arrival order; a row's index is the
-request's id. Names are vLLM's (``vllm/v1/request.py``).
+(``request.num_computed_tokens += n``) compiled or not. Rows stand in arrival order; the index of a
+row is the id of the request. Names are vLLM's (``vllm/v1/request.py``).
 
 Two columns look alike and are kept apart on purpose: ``max_tokens`` is what the client asked for
 and all that a policy may read; ``output_len`` is where EOS falls, known to ``complete`` alone."""
@@ -18,16 +18,19 @@ REQUEST = np.dtype(
     [
         # hot: read or written for every scheduled token
         ("num_tokens", np.int32),  # prompt + outputs so far
-        ("num_computed", np.int32),  # tokens whose KV is computed
-        ("num_outputs", np.int32),
+        ("num_computed_tokens", np.int32),  # tokens whose KV is computed
+        ("num_output_tokens", np.int32),
         ("stop_at", np.int32),  # num_tokens at which `complete`, its only reader, ends it
         ("capacity", np.int32),  # tokens that its KV blocks can hold
-        ("cache_at", np.int32),  # num_computed at which its next block is full (prefix caching)
+        (
+            "cache_at",
+            np.int32,
+        ),  # num_computed_tokens at which its next block is full (prefix caching)
         ("high_water", np.int32),  # most tokens ever computed: below it, work is done again
         ("slot", np.int32),  # its row of the block table, -1 while it holds none
         ("last_token_s", np.float64),
         ("max_gap_s", np.float64),  # largest inter-token latency
-        ("prompt_len", np.int32),
+        ("num_prompt_tokens", np.int32),
         ("context_len", np.int32),  # num_tokens when it was last admitted: it decodes beyond
         ("num_blocks", np.int64),  # KV blocks held
         ("num_host_blocks", np.int64),  # KV blocks in host memory while it is swapped out

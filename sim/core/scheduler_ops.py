@@ -32,7 +32,7 @@ __all__ = [
 @njit_inline
 def begin_step(state: State, replica: int) -> None:
     counters = state.counters[replica]
-    counters.num_planned = 0
+    counters.num_scheduled = 0
     counters.num_admitted = 0
     counters.num_preempted = 0
     counters.num_ended = 0
@@ -47,12 +47,12 @@ def begin_step(state: State, replica: int) -> None:
 def plan(state: State, replica: int, r: int, n: int, needed: int) -> None:
     """Give `r` the next `n` tokens of the step."""
     counters = state.counters[replica]
-    item = state.plan[replica, counters.num_planned]
+    item = state.plan[replica, counters.num_scheduled]
     item.request = r
     item.num_tokens = n
-    item.num_computed = state.requests[r].num_computed
+    item.num_computed_tokens = state.requests[r].num_computed_tokens
     item.num_needed = needed
-    counters.num_planned += 1
+    counters.num_scheduled += 1
 
 
 @njit_inner
@@ -62,15 +62,15 @@ def unplan(state: State, replica: int, r: int) -> int:
     Blocks that were entered into the prefix cache for them leave it when `preempt` releases them.
     """
     counters, items = state.counters[replica], state.plan[replica]
-    place = counters.num_planned - 1
+    place = counters.num_scheduled - 1
     while place >= 0 and items[place].request != r:
         place -= 1
     if place < 0:
         return 0
     tokens = items[place].num_tokens
-    for k in range(place, counters.num_planned - 1):
+    for k in range(place, counters.num_scheduled - 1):
         items[k] = items[k + 1]
-    counters.num_planned -= 1
+    counters.num_scheduled -= 1
     note(state, r, reasons.UNSCHEDULED, tokens, 0)
     return tokens
 
@@ -79,9 +79,9 @@ def unplan(state: State, replica: int, r: int) -> int:
 def add(state: State, replica: int, r: int) -> None:
     """A request arrives at a replica's waiting queue."""
     request = state.requests[r]
-    request.num_tokens = request.prompt_len + request.num_outputs
+    request.num_tokens = request.num_prompt_tokens + request.num_output_tokens
     request.stop_at = min(
-        request.prompt_len + min(request.max_tokens, request.output_len),
+        request.num_prompt_tokens + min(request.max_tokens, request.output_len),
         state.policy[replica].max_model_len,
     )
     request.replica = replica
@@ -98,7 +98,7 @@ def admit(state: State, replica: int, r: int, num_hits: int) -> None:
     waiting_queue.take_out(state, replica, r)
     kv.take_slot(state, replica, r, num_hits)
     hit_tokens = request.capacity
-    request.num_computed = hit_tokens
+    request.num_computed_tokens = hit_tokens
     if request.status == reasons.PREEMPTED_WAITING:
         request.resumed_hit_tokens += hit_tokens
         note(state, r, reasons.RESUMED, hit_tokens, 0)
@@ -131,12 +131,12 @@ def preempt(state: State, replica: int, place: int) -> None:
     """Preempt by recompute: all blocks back, nothing computed, outputs kept."""
     r = _take_off(state, replica, place)
     request = state.requests[r]
-    computed = request.num_computed
+    computed = request.num_computed_tokens
     kv.rewind_cache(state, replica, r, computed)
     held = kv.release(state, replica, r)
     note(state, r, reasons.PREEMPTION, computed, held)
     request.high_water = max(request.high_water, computed)
-    request.num_computed = 0
+    request.num_computed_tokens = 0
     request.status = reasons.PREEMPTED_WAITING
     if state.policy[replica].requeue == waiting_queue.TO_TAIL:
         waiting_queue.put_last(state, replica, r)
@@ -150,7 +150,7 @@ def swap_out(state: State, replica: int, place: int) -> None:
     r = _take_off(state, replica, place)
     request, counters = state.requests[r], state.counters[replica]
     moved = kv.release(state, replica, r)
-    note(state, r, reasons.SWAPPED_OUT, request.num_computed, moved)
+    note(state, r, reasons.SWAPPED_OUT, request.num_computed_tokens, moved)
     swapping.push(state, replica, r, moved)
     counters.swapped_out_blocks += moved
 
@@ -165,7 +165,7 @@ def swap_in(state: State, replica: int) -> int:
     moved = request.num_host_blocks
     kv.take_slot(state, replica, r, kv.NO_HITS)
     kv.grow(state, replica, r, moved * state.policy[replica].block_size)
-    note(state, r, reasons.SWAPPED_IN, request.num_computed, moved)
+    note(state, r, reasons.SWAPPED_IN, request.num_computed_tokens, moved)
     counters.swapped_in_blocks += moved
     request.status = reasons.RUNNING
     state.running[replica, counters.num_running] = r
@@ -192,18 +192,18 @@ def cancel_step(state: State, replica: int) -> None:
         counters.num_running -= 1
         r = state.running[replica, counters.num_running]
         request = state.requests[r]
-        kv.rewind_cache(state, replica, r, request.num_computed)
+        kv.rewind_cache(state, replica, r, request.num_computed_tokens)
         if request.num_preemptions > 0:
-            request.resumed_hit_tokens -= request.num_computed
+            request.resumed_hit_tokens -= request.num_computed_tokens
             request.status = reasons.PREEMPTED_WAITING
         else:
             request.first_scheduled_s = np.nan
             request.status = reasons.WAITING
         kv.release(state, replica, r)
-        request.num_computed = 0
+        request.num_computed_tokens = 0
         waiting_queue.put_first(state, replica, r)
-    for i in range(counters.num_planned):
+    for i in range(counters.num_scheduled):
         item = state.plan[replica, i]
         if state.requests[item.request].status == reasons.RUNNING:
-            kv.rewind_cache(state, replica, item.request, item.num_computed)
-    counters.num_planned = counters.num_admitted = counters.num_swapped_in = 0
+            kv.rewind_cache(state, replica, item.request, item.num_computed_tokens)
+    counters.num_scheduled = counters.num_admitted = counters.num_swapped_in = 0

@@ -64,7 +64,7 @@ COUNTERS = np.dtype(
         ("last_waiting", np.int64),
         ("num_free_blocks", np.int64),
         ("num_free_slots", np.int64),
-        ("num_planned", np.int64),
+        ("num_scheduled", np.int64),
         ("num_admitted", np.int64),
         ("num_preempted", np.int64),
         ("num_ended", np.int64),

@@ -46,8 +46,7 @@ def used(engines: Iterable[int]) -> tuple[int, ...]:
 
 @njit
 def schedule(state: State, replica: int) -> None:
-    """Plan one step of a replica: `plan`, `counters.num_planned` and `counters.stop_reason` are its
-    answer."""
+    """Plan one step of a replica into `plan`, `counters.num_scheduled`, `counters.stop_reason`."""
     schedule_for(state, replica, ANY)
 
 

@@ -39,5 +39,5 @@ def fill_slots(state: State, replica: int) -> int:
         lacking = lacks_room(state, replica, r, kv.blocks_for(slot, policy.block_size))
         if lacking != reasons.QUEUE_EMPTY:
             return lacking
-        whole = state.requests[r].num_tokens - state.requests[r].num_computed
+        whole = state.requests[r].num_tokens - state.requests[r].num_computed_tokens
         admit(state, replica, r, slot, whole)

@@ -53,8 +53,8 @@ def continue_prompts(state: State, replica: int, used: int):
         request = state.requests[r]
         if decodes(request):
             continue
-        needed = request.num_tokens - request.num_computed
-        left = chunk_size(state.policy[replica], request.num_computed) - used
+        needed = request.num_tokens - request.num_computed_tokens
+        left = chunk_size(state.policy[replica], request.num_computed_tokens) - used
         n = min(needed, left)
         if n < needed:
             cut = reasons.BUDGET
@@ -75,7 +75,7 @@ def admit_prompts(state: State, replica: int, used: int, cut: int) -> int:
         if r < 0:
             return cut
         request = state.requests[r]
-        whole = request.num_tokens - request.num_computed
+        whole = request.num_tokens - request.num_computed_tokens
         lacking = lacks_room(state, replica, r, kv.blocks_for(whole, policy.block_size))
         if lacking != reasons.QUEUE_EMPTY:
             return lacking

@@ -34,7 +34,7 @@ def schedule(state: State, replica: int) -> None:
     if counters.num_running == 0:
         counters.new_token_ratio = policy.init_new_token_ratio
     num_decoding = schedule_prefill(state, replica)
-    if counters.num_planned == 0:
+    if counters.num_scheduled == 0:
         schedule_decodes(state, replica)
     else:
         leaves_a_cut = allocate(state, replica)
@@ -60,7 +60,7 @@ def schedule_prefill(state: State, replica: int) -> int:
     budget = policy.max_prefill_tokens - joining
     room = counters.num_free_blocks * policy.block_size - joining - future
     if cut >= 0:
-        needed = state.requests[cut].num_tokens - state.requests[cut].num_computed
+        needed = state.requests[cut].num_tokens - state.requests[cut].num_computed_tokens
         n = min(needed, chunk, int(room))
         if n == needed:
             room -= clipped(most_outputs(state, replica, cut))
@@ -86,7 +86,7 @@ def admit_waiting(
     while counters.num_waiting > 0 and not counters.batch_is_full:
         r = waiting_queue.head(state, replica)
         request = state.requests[r]
-        if counters.num_planned >= policy.max_num_seqs - num_decoding:
+        if counters.num_scheduled >= policy.max_num_seqs - num_decoding:
             ops.note(state, r, reasons.REFUSED_MAX_NUM_SEQS, num_decoding, policy.max_num_seqs)
             counters.batch_is_full = 1
             break
@@ -96,14 +96,14 @@ def admit_waiting(
             most_outputs(state, replica, r),
         )
         left = room - kv.count_free(state, replica, hits) * policy.block_size
-        whole = needed + clipped(outputs - request.num_outputs)
+        whole = needed + clipped(outputs - request.num_output_tokens)
         if whole >= left:
             value, limit = kv.blocks_for(whole, policy.block_size), int(left) // policy.block_size
             ops.note(state, r, reasons.REFUSED_KV_BLOCKS, value, max(limit, 0))
             counters.batch_is_full = 1
             break
         n, tokens = needed, in_pages(state, replica, needed)
-        too_many = tokens >= budget and counters.num_planned > 0
+        too_many = tokens >= budget and counters.num_scheduled > 0
         if tokens > chunk:
             n = tokens = max(chunk, 0) // policy.block_size * policy.block_size
         if too_many or n == 0:
@@ -120,7 +120,7 @@ def admit_waiting(
             return reasons.BUDGET
     if counters.num_waiting == 0:
         return reasons.QUEUE_EMPTY
-    if num_decoding + counters.num_planned >= policy.max_num_seqs:
+    if num_decoding + counters.num_scheduled >= policy.max_num_seqs:
         return reasons.MAX_NUM_SEQS
     return reasons.KV_BLOCKS
 
@@ -134,7 +134,7 @@ def look_ahead(state: State, replica: int):
         r = state.running[replica, i]
         if is_decoding(state, r):
             num_decoding += 1
-            left = most_outputs(state, replica, r) - state.requests[r].num_outputs
+            left = most_outputs(state, replica, r) - state.requests[r].num_output_tokens
             future += clipped(left) * counters.new_token_ratio
         else:
             cut = r
@@ -144,14 +144,14 @@ def look_ahead(state: State, replica: int):
 @njit_inline
 def is_decoding(state: State, r: int) -> bool:
     """Whether the prompt of `r`, which runs, is computed."""
-    return state.requests[r].num_computed >= state.requests[r].context_len
+    return state.requests[r].num_computed_tokens >= state.requests[r].context_len
 
 
 @njit_inline
 def most_outputs(state: State, replica: int, r: int) -> int:
     """max_new_tokens, as the front end clips it."""
     request = state.requests[r]
-    return min(request.max_tokens, state.policy[replica].max_model_len - request.prompt_len)
+    return min(request.max_tokens, state.policy[replica].max_model_len - request.num_prompt_tokens)
 
 
 @njit_inline
@@ -172,9 +172,11 @@ def allocate(state: State, replica: int) -> bool:
     prompt half done.
     """
     leaves_a_cut = False
-    for i in range(state.counters[replica].num_planned):
+    for i in range(state.counters[replica].num_scheduled):
         item = state.plan[replica, i]
-        take_pages(state, replica, np.int64(item.request), item.num_computed + item.num_tokens)
+        take_pages(
+            state, replica, np.int64(item.request), item.num_computed_tokens + item.num_tokens
+        )
         leaves_a_cut |= item.num_tokens < item.num_needed
     return leaves_a_cut
 
@@ -215,7 +217,7 @@ def plan_decodes(state: State, replica: int) -> None:
     for i in range(counters.num_running):
         r = state.running[replica, i]
         if is_decoding(state, r):
-            if take_pages(state, replica, r, state.requests[r].num_computed + 1):
+            if take_pages(state, replica, r, state.requests[r].num_computed_tokens + 1):
                 ops.plan(state, replica, r, 1, 1)
             else:
                 ops.note(state, r, reasons.REFUSED_KV_BLOCKS, 1, counters.num_free_blocks)
@@ -263,7 +265,7 @@ def retract(state: State, replica: int) -> None:
     for i in range(counters.num_running):
         r = state.running[replica, i]
         if is_decoding(state, r):
-            outputs += requests[r].num_outputs
+            outputs += requests[r].num_output_tokens
             most += most_outputs(state, replica, r)
             n += 1
     counters.new_token_ratio = min((outputs + RETRACT_DECODE_STEPS * n) / (most + 1), 1.0)
@@ -273,6 +275,6 @@ def retract(state: State, replica: int) -> None:
 def goes_first(one, other) -> bool:
     """Whether `one`, which stands behind `other`, is retracted first: fewer outputs, else no
     shorter a prompt."""
-    if one.num_outputs != other.num_outputs:
-        return one.num_outputs < other.num_outputs
-    return one.prompt_len >= other.prompt_len
+    if one.num_output_tokens != other.num_output_tokens:
+        return one.num_output_tokens < other.num_output_tokens
+    return one.num_prompt_tokens >= other.num_prompt_tokens

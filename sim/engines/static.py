@@ -43,8 +43,8 @@ def form_batch(state: State, replica: int) -> int:
             members = counters.num_admitted
             ops.note(state, r, reasons.REFUSED_MAX_NUM_SEQS, members, policy.max_num_seqs)
             break
-        longest_prompt = max(longest_prompt, request.prompt_len)
-        output = min(request.max_tokens, policy.max_model_len - request.prompt_len)
+        longest_prompt = max(longest_prompt, request.num_prompt_tokens)
+        output = min(request.max_tokens, policy.max_model_len - request.num_prompt_tokens)
         longest_output = max(longest_output, output)
         padded = longest_prompt + longest_output
         rows = counters.num_admitted + 1
@@ -55,7 +55,7 @@ def form_batch(state: State, replica: int) -> int:
             break
         length = padded
         ops.admit(state, replica, r, kv.NO_HITS)
-        ops.plan(state, replica, r, request.prompt_len, request.prompt_len)
+        ops.plan(state, replica, r, request.num_prompt_tokens, request.num_prompt_tokens)
         r = counters.first_waiting
     for i in range(counters.num_running):
         kv.grow(state, replica, state.running[replica, i], length)
@@ -71,6 +71,6 @@ def next_tokens(state: State, replica: int) -> None:
             ops.plan(state, replica, running[i], 1, 1)
     if counters.num_waiting > 0:
         r = waiting_queue.head(state, replica)
-        live, members = counters.num_planned, counters.num_running
+        live, members = counters.num_scheduled, counters.num_running
         ops.note(state, r, reasons.REFUSED_CLOSED_BATCH, live, members)
         counters.stop_reason = reasons.MAX_BATCH_SIZE

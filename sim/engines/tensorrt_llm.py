@@ -48,7 +48,7 @@ def schedule(state: State, replica: int) -> None:
 def is_generating(state: State, r: int) -> bool:
     """Whether the prompt of `r` (after a pause: and what it had generated) is computed."""
     request = state.requests[r]
-    return request.status == reasons.RUNNING and request.num_computed >= request.context_len
+    return request.status == reasons.RUNNING and request.num_computed_tokens >= request.context_len
 
 
 @njit_inner
@@ -63,7 +63,7 @@ def somebody_generates(state: State, replica: int) -> bool:
 def most_tokens(state: State, replica: int, r: int) -> int:
     """Prompt + max_tokens: what `r` may ever hold. One more than is ever stored."""
     request = state.requests[r]
-    return min(request.prompt_len + request.max_tokens, state.policy[replica].max_model_len)
+    return min(request.num_prompt_tokens + request.max_tokens, state.policy[replica].max_model_len)
 
 
 @njit_inner
@@ -84,7 +84,7 @@ def let_in(state: State, replica: int, n: int, r: int, hits: int) -> None:
     candidate.request, candidate.num_hits, candidate.num_tokens = r, hits, 0
     computed = hits * state.policy[replica].block_size
     if request.status == reasons.RUNNING:
-        computed = request.num_computed
+        computed = request.num_computed_tokens
     candidate.num_needed = request.num_tokens - computed
 
 
@@ -243,7 +243,7 @@ def force_chunk(state: State, replica: int, n: int, left: int) -> int:
         request = state.requests[candidate.request]
         computed = request.num_tokens - candidate.num_needed
         snapshot = (computed // policy.snapshot_every + 1) * policy.snapshot_every
-        if snapshot < request.prompt_len:
+        if snapshot < request.num_prompt_tokens:
             candidate.num_tokens = snapshot - computed
             counters.stop_reason = reasons.CHUNK_CAP
         if candidate.num_tokens > left:
@@ -291,9 +291,12 @@ def part_of(state: State, candidate) -> int:
 def serve(state: State, replica: int, r: int, n: int) -> None:
     """Give `r` the blocks for its whole prompt or its next token, and `n` tokens."""
     request = state.requests[r]
-    needed, computed = request.num_tokens - request.num_computed, request.num_computed + n
+    needed, computed = (
+        request.num_tokens - request.num_computed_tokens,
+        request.num_computed_tokens + n,
+    )
     if request.num_tokens > request.capacity:
-        kv.grow(state, replica, r, request.num_computed + needed)
+        kv.grow(state, replica, r, request.num_computed_tokens + needed)
     if state.policy[replica].enable_prefix_caching and computed >= request.cache_at:
         kv.enter_full_blocks(state, replica, r, computed)
     ops.plan(state, replica, r, n, needed)

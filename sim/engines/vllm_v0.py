@@ -59,7 +59,7 @@ def admit_prompts(state: State, replica: int) -> int:
         if r < 0:
             return reasons.QUEUE_EMPTY
         request = state.requests[r]
-        whole = request.num_tokens - request.num_computed
+        whole = request.num_tokens - request.num_computed_tokens
         lacking = lacks_room(state, replica, r, kv.blocks_for(whole, policy.block_size))
         if lacking != reasons.QUEUE_EMPTY:
             return lacking

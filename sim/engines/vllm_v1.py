@@ -39,7 +39,7 @@ def schedule_running(state: State, replica: int):
     while i < counters.num_running and budget > 0:
         r = running[i]
         request = state.requests[r]
-        needed = request.num_tokens - request.num_computed
+        needed = request.num_tokens - request.num_computed_tokens
         n = needed
         if 0 < policy.long_prefill_token_threshold < n:
             n = policy.long_prefill_token_threshold
@@ -47,27 +47,27 @@ def schedule_running(state: State, replica: int):
         if n > budget:
             n = budget
             cut = reasons.BUDGET
-        n = min(n, policy.max_model_len - request.num_computed - 1)
+        n = min(n, policy.max_model_len - request.num_computed_tokens - 1)
         if n == 0:
             ops.note(state, r, reasons.STUCK_AT_MAX_MODEL_LEN, needed, policy.max_model_len)
             i += 1
             continue
 
-        if request.num_computed + n > request.capacity:
+        if request.num_computed_tokens + n > request.capacity:
             fits, given_back, scheduled_victims = make_room(state, replica, r, n)
             budget += given_back
             i -= scheduled_victims
             if not fits:
                 break
-        if policy.enable_prefix_caching and request.num_computed + n >= request.cache_at:
-            kv.enter_full_blocks(state, replica, r, request.num_computed + n)
+        if policy.enable_prefix_caching and request.num_computed_tokens + n >= request.cache_at:
+            kv.enter_full_blocks(state, replica, r, request.num_computed_tokens + n)
         ops.plan(state, replica, r, n, needed)
         budget -= n
         i += 1
 
     for k in range(i, counters.num_running):
         request = state.requests[running[k]]
-        needed = request.num_tokens - request.num_computed
+        needed = request.num_tokens - request.num_computed_tokens
         if counters.num_preempted > 0:
             kind, limit = reasons.REFUSED_PREEMPTED, 0
         else:
@@ -85,7 +85,7 @@ def make_room(state: State, replica: int, r: int, n: int):
     """
     policy, counters = state.policy[replica], state.counters[replica]
     given_back = scheduled_victims = 0
-    tokens = state.requests[r].num_computed + n
+    tokens = state.requests[r].num_computed_tokens + n
     while not kv.grow(state, replica, r, tokens):
         place = counters.num_running - 1
         if policy.priority:
@@ -128,7 +128,7 @@ def admit_loaded(state: State, replica: int, budget: int, cut: int):
         if request.status != reasons.LOADED:
             place += 1
             continue
-        needed = request.num_tokens - request.num_computed
+        needed = request.num_tokens - request.num_computed_tokens
         if budget == 0:
             ops.note(state, r, reasons.REFUSED_BUDGET, needed, 0)
             return budget, reasons.BUDGET, False
@@ -143,7 +143,7 @@ def admit_loaded(state: State, replica: int, budget: int, cut: int):
         if n > budget:
             n = budget
             cut = reasons.BUDGET
-        tokens = request.num_computed + n
+        tokens = request.num_computed_tokens + n
         if not kv.grow(state, replica, r, min(tokens, policy.max_model_len)):
             missing = kv.blocks_for(tokens, policy.block_size) - request.num_blocks
             ops.note(state, r, reasons.REFUSED_KV_BLOCKS, missing, counters.num_free_blocks)
@@ -174,7 +174,7 @@ def admit_waiting(state: State, replica: int, budget: int, cut: int) -> int:
             return reasons.MAX_NUM_SEQS
 
         hits = kv.look_up(state, replica, r) if policy.enable_prefix_caching else 0
-        if request.load_tokens == request.prompt_len:  # its last block comes in any case
+        if request.load_tokens == request.num_prompt_tokens:  # its last block comes in any case
             hits = min(hits, (request.load_tokens - 1) // policy.block_size)
         computed = hits * policy.block_size
         if request.load_tokens > computed:

@@ -1,5 +1,5 @@
 """What the model asks of a step, however long it takes: FLOP and bytes, from a row of
-latency.LATENCY and rows of trace.STEP."""
+latency.LATENCY and rows of recording.STEP."""
 
 from typing import Any
 

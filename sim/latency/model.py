@@ -1,6 +1,6 @@
 """How long one step takes: a roofline of GPU and model, the linear toy, or a measured profile.
 
-One row of ``LATENCY`` holds everything about a replica; one row of ``trace.STEP`` everything
+One row of ``LATENCY`` holds everything about a replica; one row of ``recording.STEP`` everything
 about the load of a step. `terms` turns the two into seconds by cause; `step_seconds` adds them up
 in the engine's loop, sim.breakdown names them for a reader. There is no second implementation.
 
@@ -229,7 +229,7 @@ def measured_terms(latency: Any, step: Any) -> tuple[float, ...]:
 
 @njit
 def step_seconds(latency: Any, step: Any) -> float:
-    """Duration of one step in seconds. `latency`: a row of LATENCY; `step`: a row of trace.STEP."""
+    """Duration of one step in seconds. `latency`: a LATENCY row; `step`: a STEP row."""
     if latency.kind != ROOFLINE:
         fixed, prefill, decodes, context, pairs, hinge, eager = measured_terms(latency, step)
         swap = swap_seconds(latency, step)
@@ -248,7 +248,7 @@ def steps_seconds(latency: Any, steps: Any, seconds: Any) -> None:
 
 
 def load(**fields: float) -> Any:
-    """One row of trace.STEP with the given load fields, for a step that nobody scheduled."""
+    """One row of recording.STEP with the given load fields, for a step that nobody scheduled."""
     row = np.zeros(1, STEP).view(np.recarray)
     for name, value in fields.items():
         row[name] = value

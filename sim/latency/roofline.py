@@ -25,7 +25,7 @@ def decode_step(batch: int, context: int) -> Any:
 
 
 def mixed_step(tokens: int, batch: int, context: int, start: int = 0) -> Any:
-    """A chunk of `tokens` prompt tokens and `batch` decodes in one step (a row of trace.STEP)."""
+    """A chunk of `tokens` prompt tokens and `batch` decodes in one step (a STEP row)."""
     chunks = 1 if tokens else 0
     return load(
         num_prefill_tokens=tokens,

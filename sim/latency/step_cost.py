@@ -11,11 +11,11 @@ def measure_load(state: State, replica: int, step) -> None:
     prefill_tokens = decodes = chunks = sampled = 0
     decode_context = prefill_context = 0
     pairs = 0.0
-    for i in range(state.counters[replica].num_planned):
+    for i in range(state.counters[replica].num_scheduled):
         item = state.plan[replica, i]
-        n, start = item.num_tokens, item.num_computed
+        n, start = item.num_tokens, item.num_computed_tokens
         sampled += n == item.num_needed
-        if item.num_needed == 1 and state.requests[item.request].num_outputs > 0:
+        if item.num_needed == 1 and state.requests[item.request].num_output_tokens > 0:
             decodes += 1
             decode_context += start + 1
         else:
@@ -43,8 +43,8 @@ def pad_load(state: State, replica: int, step) -> None:
     longest = outputs = live = 0
     for i in range(members):
         request = state.requests[running[i]]
-        longest = max(longest, request.prompt_len)
-        outputs = max(outputs, request.num_outputs)
+        longest = max(longest, request.num_prompt_tokens)
+        outputs = max(outputs, request.num_output_tokens)
         live += request.status == reasons.RUNNING
     step.num_padding_rows = members - live
     step.num_sampled = members

@@ -60,7 +60,7 @@ def whole(row: Row, column: str) -> int:
 
 
 def step_of(row: Row) -> Any:
-    """The load of the step that a row describes, as a row of trace.STEP."""
+    """The load of the step that a row describes, as a row of recording.STEP."""
     phase = row["phase"]
     if phase not in ("prefill", "prefill_chunk512_on_prefix", "decode", "mixed_chunk"):
         raise ValueError(f"unknown phase {phase!r}")

@@ -19,7 +19,7 @@ def padded_tokens(state: State) -> dict[str, Any]:
 def replay_static(case: Case) -> dict[str, Any]:
     """Until all is done, or the head of the queue fits in no batch and nobody is to come."""
     table, ids = table_of(case)
-    length = int(table.prompt_len.max(initial=1) + table.max_tokens.max(initial=1))
+    length = int(table.num_prompt_tokens.max(initial=1) + table.max_tokens.max(initial=1))
     members = case.config["max_batch_size"]
     kv_tokens = case.config["kv_tokens"] or min(members, max(len(ids), 1)) * length
     row = Static(engine="static", max_batch_size=members, kv_tokens=kv_tokens).row()

@@ -42,7 +42,7 @@ def vllm_v1_state(case: Case, knobs: VllmV1) -> tuple[State, list[int]]:
         content = request["prompt"] if "prompt" in request else request["prompt_token_ids"]
         content = [run if isinstance(run, list) else [run, 1] for run in content]
         contents.append(content)
-        row.prompt_len = sum(n for _, n in content)
+        row.num_prompt_tokens = sum(n for _, n in content)
         row.max_tokens = row.output_len = request["output_len"]
         row.priority = request.get("priority", 0)
         row.arrival_s = request["arrival_time"]

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sim.cluster.cluster_state import KV_UNUSED, LOAD_FAILED, LOAD_RECOMPUTED, MOVED
 from sim.cluster.topology import Fleet
 from sim.core import reasons
-from sim.core.recording import Trace
+from sim.core.recording import Recording
 from sim.core.requests import Table
 from sim.results.words import plural
 from sim.scenario.load import Resolved
@@ -55,18 +55,18 @@ class Stages:
     total_s: float
 
 
-def of(trace: Trace, resolved: Resolved) -> tuple[Finding, ...]:
+def of(recording: Recording, resolved: Resolved) -> tuple[Finding, ...]:
     """The failure modes of a run, none for servers that do both phases."""
-    if not resolved.fleet.disaggregated or len(trace.steps) == 0:
+    if not resolved.fleet.disaggregated or len(recording.steps) == 0:
         return ()
-    stages = stages_of(trace, resolved.fleet)
+    stages = stages_of(recording, resolved.fleet)
     found = (
-        prefill_too_small(trace, resolved, stages),
-        decode_full(trace, resolved, stages),
-        over_admission(trace),
-        link_too_slow(trace, resolved, stages),
-        not_used(trace),
-        loads_fail(trace),
+        prefill_too_small(recording, resolved, stages),
+        decode_full(recording, resolved, stages),
+        over_admission(recording),
+        link_too_slow(recording, resolved, stages),
+        not_used(recording),
+        loads_fail(recording),
     )
     return tuple(finding for finding in found if finding is not None)
 
@@ -74,14 +74,14 @@ def of(trace: Trace, resolved: Resolved) -> tuple[Finding, ...]:
 # --- where the time goes --------------------------------------------------------------------------
 
 
-def stages_of(trace: Trace, fleet: Fleet) -> Stages:
+def stages_of(recording: Recording, fleet: Fleet) -> Stages:
     """Mean seconds by stage over all requests that came and were not turned away."""
-    came = ~np.isin(trace.requests.status, (reasons.EXPECTED, reasons.REJECTED))
-    requests, legs = trace.requests[came], trace.legs[came]
-    ways = trace.journeys[: len(trace.requests)][came]
+    came = ~np.isin(recording.requests.status, (reasons.EXPECTED, reasons.REJECTED))
+    requests, legs = recording.requests[came], recording.legs[came]
+    ways = recording.journeys[: len(recording.requests)][came]
     if len(requests) == 0:
         return Stages(0.0, 0.0, 0.0, 0.0, 0.0)
-    until = np.where(np.isfinite(requests.end_s), requests.end_s, run_end_s(trace))
+    until = np.where(np.isfinite(requests.end_s), requests.end_s, run_end_s(recording))
 
     def reached(times_s: Floats, since_s: Floats) -> Floats:
         known = np.where(np.isfinite(times_s), times_s, until)
@@ -104,14 +104,14 @@ def stages_of(trace: Trace, fleet: Fleet) -> Stages:
     )
 
 
-def run_end_s(trace: Trace) -> float:
-    return float((trace.steps.start_s + trace.steps.duration_s).max())
+def run_end_s(recording: Recording) -> float:
+    return float((recording.steps.start_s + recording.steps.duration_s).max())
 
 
-def steps_of_role(trace: Trace, resolved: Resolved, role: str) -> Table:
+def steps_of_role(recording: Recording, resolved: Resolved, role: str) -> Table:
     """The steps of all servers of a role."""
     servers = [k for k, each in enumerate(resolved.replicas) if each.replica.role == role]
-    steps: Table = trace.steps[np.isin(trace.steps.replica, servers)]
+    steps: Table = recording.steps[np.isin(recording.steps.replica, servers)]
     return steps
 
 
@@ -122,18 +122,18 @@ def share_of(seconds: float, stages: Stages) -> float:
 # --- the modes ------------------------------------------------------------------------------------
 
 
-def prefill_too_small(trace: Trace, resolved: Resolved, stages: Stages) -> Finding | None:
+def prefill_too_small(recording: Recording, resolved: Resolved, stages: Stages) -> Finding | None:
     """TTFT is queueing in front of prefill servers that compute all the time."""
     share = share_of(stages.prefill_queue_s, stages)
     servers = sum(each.replica.role == "prefill" for each in resolved.replicas)
-    arrivals = trace.requests.arrival_s[np.isfinite(trace.requests.arrival_s)]
-    begun = trace.legs.first_scheduled_s[np.isfinite(trace.legs.first_scheduled_s)]
-    waiting = trace.legs.status == reasons.WAITING
-    last_s = run_end_s(trace) if waiting.any() else float(begun.max(initial=0.0))
+    arrivals = recording.requests.arrival_s[np.isfinite(recording.requests.arrival_s)]
+    begun = recording.legs.first_scheduled_s[np.isfinite(recording.legs.first_scheduled_s)]
+    waiting = recording.legs.status == reasons.WAITING
+    last_s = run_end_s(recording) if waiting.any() else float(begun.max(initial=0.0))
     span_s = last_s - float(arrivals.min(initial=np.inf))
     if share <= QUEUE_SHARE or span_s <= 0:
         return None
-    steps = steps_of_role(trace, resolved, "prefill")
+    steps = steps_of_role(recording, resolved, "prefill")
     inside = steps[steps.start_s < last_s]
     ends_s = np.minimum(inside.start_s + inside.duration_s, last_s)
     busy = float((ends_s - inside.start_s).sum()) / (span_s * servers)
@@ -159,17 +159,17 @@ def prefill_too_small(trace: Trace, resolved: Resolved, stages: Stages) -> Findi
     return Finding("prefill pool too small", words, numbers)
 
 
-def decode_full(trace: Trace, resolved: Resolved, stages: Stages) -> Finding | None:
+def decode_full(recording: Recording, resolved: Resolved, stages: Stages) -> Finding | None:
     """KV that is ready cannot be fetched, for want of blocks on the decode servers."""
     servers = [k for k, each in enumerate(resolved.replicas) if each.replica.role == "decode"]
     share = share_of(stages.blocks_s, stages)
-    peak = float((trace.replica_peaks[servers] / trace.replica_blocks[servers]).max())
-    left = (trace.replica_blocks[servers] - trace.replica_peaks[servers]).min()
-    full = left * trace.block_size < float(np.median(trace.requests.prompt_len))
-    hangs = trace.status == "stalled" and int(trace.steps.replica[-1]) in servers
+    peak = float((recording.replica_peaks[servers] / recording.replica_blocks[servers]).max())
+    left = (recording.replica_blocks[servers] - recording.replica_peaks[servers]).min()
+    full = left * recording.block_size < float(np.median(recording.requests.num_prompt_tokens))
+    hangs = recording.status == "stalled" and int(recording.steps.replica[-1]) in servers
     if not full or (share <= BLOCKS_SHARE and not hangs):
         return None
-    silent_s = silent_seconds(trace, resolved)
+    silent_s = silent_seconds(recording, resolved)
     words = (
         f"KV of decode servers {peak:.0%} in use at the peak; transfers wait for blocks "
         f"{stages.blocks_s:.3g} s on average, {share:.0%} of the time until requests decode; "
@@ -186,12 +186,12 @@ def decode_full(trace: Trace, resolved: Resolved, stages: Stages) -> Finding | N
     return Finding("decode pool full", words, numbers)
 
 
-def silent_seconds(trace: Trace, resolved: Resolved) -> float:
+def silent_seconds(recording: Recording, resolved: Resolved) -> float:
     """Seconds in which requests were at the decode pool and no decode server was in a step."""
-    steps = steps_of_role(trace, resolved, "decode")
-    requests, ways = trace.requests, trace.journeys[: len(trace.requests)]
+    steps = steps_of_role(recording, resolved, "decode")
+    requests, ways = recording.requests, recording.journeys[: len(recording.requests)]
     there = np.isfinite(ways.prefill_end_s) & (requests.status != reasons.REJECTED)
-    ends_s = np.where(np.isfinite(requests.end_s), requests.end_s, run_end_s(trace))[there]
+    ends_s = np.where(np.isfinite(requests.end_s), requests.end_s, run_end_s(recording))[there]
     times = np.concatenate(
         [ways.prefill_end_s[there], ends_s, steps.start_s, steps.start_s + steps.duration_s]
     )
@@ -204,14 +204,14 @@ def silent_seconds(trace: Trace, resolved: Resolved) -> float:
     return float(np.diff(times[order])[silent].sum())
 
 
-def over_admission(trace: Trace) -> Finding | None:
+def over_admission(recording: Recording) -> Finding | None:
     """Decode servers take in more than they can keep: what they preempt they prefill again."""
-    preemptions = int(trace.requests.num_preemptions.sum())
-    again = int(trace.requests.recomputed_tokens.sum(dtype=np.int64))
-    prompts = int(trace.requests.prompt_len.sum(dtype=np.int64))
+    preemptions = int(recording.requests.num_preemptions.sum())
+    again = int(recording.requests.recomputed_tokens.sum(dtype=np.int64))
+    prompts = int(recording.requests.num_prompt_tokens.sum(dtype=np.int64))
     if preemptions == 0 or again < RECOMPUTED_SHARE * prompts:
         return None
-    hit = int((trace.requests.num_preemptions > 0).sum())
+    hit = int((recording.requests.num_preemptions > 0).sum())
     words = (
         f"decode servers preempted {plural(hit, 'request')} {plural(preemptions, 'time')} and "
         f"computed {plural(again, 'token')} again, {again / prompts:.0%} of all prompt tokens; a "
@@ -226,10 +226,10 @@ def over_admission(trace: Trace) -> Finding | None:
     return Finding("over-admission", words, numbers)
 
 
-def link_too_slow(trace: Trace, resolved: Resolved, stages: Stages) -> Finding | None:
+def link_too_slow(recording: Recording, resolved: Resolved, stages: Stages) -> Finding | None:
     """Requests spend more time on the link than on all else together on their way to decoding."""
     share = share_of(stages.transfer_s, stages)
-    ways = trace.journeys[: len(trace.requests)]
+    ways = recording.journeys[: len(recording.requests)]
     moved = ways[np.isfinite(ways.start_s)]
     if share <= LINK_SHARE or len(moved) == 0:
         return None
@@ -253,13 +253,13 @@ def link_too_slow(trace: Trace, resolved: Resolved, stages: Stages) -> Finding |
     return Finding("link too slow", words, numbers)
 
 
-def not_used(trace: Trace) -> Finding | None:
+def not_used(recording: Recording) -> Finding | None:
     """KV lay ready at the prefill server and the decode server computed it again."""
-    ways = trace.journeys[: len(trace.requests)]
-    unused = (ways.outcome == KV_UNUSED) & np.isfinite(trace.requests.first_scheduled_s)
+    ways = recording.journeys[: len(recording.requests)]
+    unused = (ways.outcome == KV_UNUSED) & np.isfinite(recording.requests.first_scheduled_s)
     if not unused.any():
         return None
-    tokens = int(trace.requests.prompt_len[unused].sum(dtype=np.int64))
+    tokens = int(recording.requests.num_prompt_tokens[unused].sum(dtype=np.int64))
     number, share = int(unused.sum()), float(unused.mean())
     words = (
         f"{plural(number, 'request')} ({share:.0%}) {'was' if number == 1 else 'were'} prefilled "
@@ -270,9 +270,9 @@ def not_used(trace: Trace) -> Finding | None:
     return Finding("KV not used", words, numbers)
 
 
-def loads_fail(trace: Trace) -> Finding | None:
+def loads_fail(recording: Recording) -> Finding | None:
     """KV was lost on its way."""
-    outcome = trace.journeys.outcome[: len(trace.requests)]
+    outcome = recording.journeys.outcome[: len(recording.requests)]
     failed, again = int((outcome == LOAD_FAILED).sum()), int((outcome == LOAD_RECOMPUTED).sum())
     if failed + again == 0:
         return None

@@ -14,7 +14,7 @@ import numpy as np
 
 from sim.cluster.cluster_state import NOTHING_MOVED, OUTCOMES
 from sim.core import reasons
-from sim.core.recording import Trace
+from sim.core.recording import Recording
 from sim.latency.model import ROOFLINE, TERMS, terms
 from sim.results import metrics
 from sim.results.serve_flags import sglang_server_flags, trtllm_serve_files, vllm_serve_flags
@@ -86,13 +86,13 @@ REQUEST_COLUMNS = (
 Row = Sequence[Any]
 
 
-def step_rows(trace: Trace, resolved: Resolved) -> Iterator[Row]:
+def step_rows(recording: Recording, resolved: Resolved) -> Iterator[Row]:
     """One row a step, in the order of STEP_COLUMNS; the seconds by cause follow under a
     roofline."""
     roofline = has_breakdown(resolved)
     budgets = resolved.policy.max_num_batched_tokens.tolist()
     blocks = (resolved.policy.num_gpu_blocks - 1).tolist()
-    for s, step in enumerate(trace.steps):
+    for s, step in enumerate(recording.steps):
         k = int(step.replica)
         tokens = int(step.num_prefill_tokens) + int(step.num_decodes)
         row = (
@@ -130,26 +130,29 @@ def step_columns(resolved: Resolved) -> tuple[str, ...]:
 
 
 def request_rows(
-    trace: Trace, resolved: Resolved, label: Callable[[int], str], class_names: Sequence[str]
+    recording: Recording,
+    resolved: Resolved,
+    label: Callable[[int], str],
+    class_names: Sequence[str],
 ) -> Iterator[Row]:
     """One row a request, in the order of REQUEST_COLUMNS. Empty: it never came to that."""
-    requests, slo = trace.requests, resolved.scenario.slo
+    requests, slo = recording.requests, resolved.scenario.slo
     good = metrics.goodput(requests, slo).tolist() if slo is not None else [None] * len(requests)
     finished = requests.status == reasons.FINISHED
-    several = requests.num_outputs > 1
+    several = requests.num_output_tokens > 1
     columns: list[Iterable[Any]] = [
         range(len(requests)),
         map(label, range(len(requests))),
         (class_names[k] for k in requests.class_id.tolist()),
         optional(requests.arrival_s),
-        requests.prompt_len.tolist(),
+        requests.num_prompt_tokens.tolist(),
         requests.max_tokens.tolist(),
-        requests.num_outputs.tolist(),
+        requests.num_output_tokens.tolist(),
         requests.priority.tolist(),
         (reasons.STATUSES[k] for k in requests.status.tolist()),
         (reasons.FINISH_REASONS[k] if k else None for k in requests.finish_reason.tolist()),
         (reasons.REJECTIONS[k] if k else None for k in requests.rejection.tolist()),
-        optional(metrics.queue_s(trace)),
+        optional(metrics.queue_s(recording)),
         optional(metrics.ttft_s(requests)),
         optional(np.where(finished, metrics.tpot_s(requests), np.nan)),
         optional(np.where(several, requests.max_gap_s, np.nan)),
@@ -162,17 +165,17 @@ def request_rows(
         requests.recomputed_tokens.tolist(),
         requests.hit_tokens.tolist(),
         good,
-        *transfer_columns(trace),
+        *transfer_columns(recording),
     ]
     return zip(*columns, strict=True)
 
 
-def transfer_columns(trace: Trace) -> list[list[Any]]:
+def transfer_columns(recording: Recording) -> list[list[Any]]:
     """The way of each request's KV from one server to another; all empty where it stays."""
-    count = len(trace.requests)
-    if len(trace.legs) == 0:
+    count = len(recording.requests)
+    if len(recording.legs) == 0:
         return [[None] * count] * 5
-    ways = trace.journeys[:count]
+    ways = recording.journeys[:count]
     ended = np.isfinite(ways.end_s)
     return [
         [k if k >= 0 else None for k in ways.source.tolist()],
@@ -212,7 +215,7 @@ def cell(value: Any) -> Any:
 
 def write_trace(
     folder: Path,
-    trace: Trace,
+    recording: Recording,
     resolved: Resolved,
     label: Callable[[int], str],
     class_names: Sequence[str],
@@ -225,9 +228,9 @@ def write_trace(
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "steps.csv", folder / "requests.csv", folder / "scenario.json"
     with paths[0].open("w", encoding="utf-8", newline="") as stream:
-        write_csv(stream, step_columns(resolved), step_rows(trace, resolved))
+        write_csv(stream, step_columns(resolved), step_rows(recording, resolved))
     with paths[1].open("w", encoding="utf-8", newline="") as stream:
-        rows = request_rows(trace, resolved, label, class_names)
+        rows = request_rows(recording, resolved, label, class_names)
         write_csv(stream, REQUEST_COLUMNS, rows)
     scenario = moved(resolved.scenario, base_folder, folder) if base_folder else resolved.scenario
     paths[2].write_text(scenario.to_json(), encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What a run comes to: the summary of a Trace. Definitions: docs/metrics.md.
+"""What a run comes to: the summary of a Recording. Definitions: docs/metrics.md.
 
 Everything is computed from columns of the trace's tables; item records are not needed. Times are
 seconds. A request counts in the latency blocks as far as it came: an aborted one that emitted a
@@ -20,7 +20,7 @@ from sim.cluster.cluster_state import (
     TOO_SHORT,
 )
 from sim.core import reasons
-from sim.core.recording import Trace
+from sim.core.recording import Recording
 from sim.core.requests import Table
 from sim.latency import flops
 from sim.scenario.load import Resolved, Slo
@@ -67,19 +67,19 @@ def weighted_block(values: Floats, counts: NDArray[np.int64]) -> dict[str, float
 # --- from the tables ------------------------------------------------------------------------------
 
 
-def itl_values(trace: Trace) -> tuple[Floats, NDArray[np.int64]]:
+def itl_values(recording: Recording) -> tuple[Floats, NDArray[np.int64]]:
     """Every inter-token gap of the run as (seconds, how often).
 
     A regular gap lasts from the end of its replica's previous step to the end of its own; the
     others are rows of trace.gaps.
     """
-    steps = trace.steps
+    steps = recording.steps
     by_replica = np.argsort(steps.replica, kind="stable")
     ends = (steps.start_s + steps.duration_s)[by_replica]
     since_previous = np.diff(ends, prepend=ends[:1])
     counts = steps.num_regular_gaps[by_replica].astype(np.int64)
-    values = np.concatenate([since_previous, trace.gaps.seconds])
-    return values, np.concatenate([counts, trace.gaps["count"]])
+    values = np.concatenate([since_previous, recording.gaps.seconds])
+    return values, np.concatenate([counts, recording.gaps["count"]])
 
 
 def ttft_s(requests: Table) -> Floats:
@@ -94,9 +94,9 @@ def e2e_s(requests: Table) -> Floats:
 
 def tpot_s(requests: Table) -> Floats:
     """(E2E - TTFT) / (output tokens - 1), nan for a single token."""
-    gaps = np.maximum(requests.num_outputs - 1, 1)
+    gaps = np.maximum(requests.num_output_tokens - 1, 1)
     mean_gap = (requests.last_token_s - requests.first_token_s) / gaps
-    return np.where(requests.num_outputs > 1, mean_gap, np.nan)
+    return np.where(requests.num_output_tokens > 1, mean_gap, np.nan)
 
 
 def goodput(requests: Table, slo: Slo) -> NDArray[np.bool_]:
@@ -106,7 +106,7 @@ def goodput(requests: Table, slo: Slo) -> NDArray[np.bool_]:
         "ttft_s": ttft_s(requests),
         "e2e_s": e2e_s(requests),
         "tpot_s": np.nan_to_num(tpot_s(requests), nan=0.0),
-        "itl_s": np.where(requests.num_outputs > 1, requests.max_gap_s, 0.0),
+        "itl_s": np.where(requests.num_output_tokens > 1, requests.max_gap_s, 0.0),
     }
     good = np.asarray(requests.status == reasons.FINISHED)
     for name, limit in slo.limits.items():
@@ -128,19 +128,19 @@ def counted(names: tuple[str, ...], codes: NDArray[np.int32]) -> dict[str, int]:
 # --- the summary ----------------------------------------------------------------------------------
 
 
-def summary(trace: Trace, resolved: Resolved) -> dict[str, Any]:
+def summary(recording: Recording, resolved: Resolved) -> dict[str, Any]:
     """All figures of the run, in the shape and the order of `run --summary json`."""
-    requests, steps = trace.requests, trace.steps
-    duration = duration_s(trace)
+    requests, steps = recording.requests, recording.steps
+    duration = duration_s(recording)
     finished = requests[requests.status == reasons.FINISHED]
     rejected = requests[requests.status == reasons.REJECTED]
-    output_tokens = int(requests.num_outputs.sum(dtype=np.int64))
+    output_tokens = int(requests.num_output_tokens.sum(dtype=np.int64))
     slo = resolved.scenario.slo
     good = int(goodput(requests, slo).sum()) if slo is not None and slo.limits else None
-    utilisation = utilisations(trace, resolved, duration)
+    utilisation = utilisations(recording, resolved, duration)
     return {
-        "status": trace.status,
-        "reason": trace.reason,
+        "status": recording.status,
+        "reason": recording.reason,
         "requests": len(requests),
         "finished": len(finished),
         "rejected": len(rejected),
@@ -154,29 +154,29 @@ def summary(trace: Trace, resolved: Resolved) -> dict[str, Any]:
         "requests_per_s": per_second(len(finished), duration),
         "goodput_rps": None if good is None else per_second(good, duration),
         "ttft_s": present(ttft_s(requests)),
-        "itl_s": weighted_block(*itl_values(trace)),
+        "itl_s": weighted_block(*itl_values(recording)),
         "tpot_s": present(tpot_s(finished)),
         "e2e_s": present(e2e_s(finished)),
-        "queue_s": present(queue_s(trace)),
-        "preemptions": over_legs(trace, "num_preemptions"),
-        "recomputed_tokens": over_legs(trace, "recomputed_tokens"),
+        "queue_s": present(queue_s(recording)),
+        "preemptions": over_legs(recording, "num_preemptions"),
+        "recomputed_tokens": over_legs(recording, "recomputed_tokens"),
         "swapped_bytes": sum(
-            swapped_bytes(row, steps_of(trace, k, len(resolved.replicas)))
+            swapped_bytes(row, steps_of(recording, k, len(resolved.replicas)))
             for k, row in enumerate(resolved.latency)
         ),
-        "prefix_hit_tokens": prefix_hit_tokens(trace),
+        "prefix_hit_tokens": prefix_hit_tokens(recording),
         "padding_tokens": int(steps.num_padding_tokens.sum(dtype=np.int64)),
-        "kv_peak_fraction": float((trace.replica_peaks / trace.replica_blocks).max()),
+        "kv_peak_fraction": float((recording.replica_peaks / recording.replica_blocks).max()),
         "running_peak": int(steps.num_running.max(initial=0)),
         "compute_utilisation": utilisation[0],
         "bandwidth_utilisation": utilisation[1],
         "stop_reasons": counted(reasons.STOP_REASONS, steps.stop_reason),
         "expected_error": expected_error(resolved),
         "replicas": [
-            replica_summary(trace, k, replica, duration)
+            replica_summary(recording, k, replica, duration)
             for k, replica in enumerate(resolved.replicas)
         ],
-        **transfers(trace),
+        **transfers(recording),
     }
 
 
@@ -186,33 +186,35 @@ def expected_error(resolved: Resolved) -> float | None:
     return max((error for error in errors if error is not None), default=None)
 
 
-def over_legs(trace: Trace, column: str) -> int:
+def over_legs(recording: Recording, column: str) -> int:
     """A sum over all requests, their prefill legs included."""
-    return int(trace.requests[column].sum(dtype=np.int64) + trace.legs[column].sum(dtype=np.int64))
+    return int(
+        recording.requests[column].sum(dtype=np.int64) + recording.legs[column].sum(dtype=np.int64)
+    )
 
 
-def queue_s(trace: Trace) -> Floats:
+def queue_s(recording: Recording) -> Floats:
     """Arrival to the first step of its own, nan where it never got there: under disaggregation that
     of the prefill leg."""
-    first = trace.legs if len(trace.legs) else trace.requests
-    return np.asarray(first.first_scheduled_s - trace.requests.arrival_s)
+    first = recording.legs if len(recording.legs) else recording.requests
+    return np.asarray(first.first_scheduled_s - recording.requests.arrival_s)
 
 
-def prefix_hit_tokens(trace: Trace) -> int:
+def prefix_hit_tokens(recording: Recording) -> int:
     """Prompt tokens that were not computed since their KV was at hand: in the prefix cache of the
     server that computed the rest, or in the KV store."""
-    if len(trace.legs) == 0:
-        return int(trace.requests.hit_tokens.sum(dtype=np.int64))
-    stored = trace.journeys[len(trace.requests) :]
+    if len(recording.legs) == 0:
+        return int(recording.requests.hit_tokens.sum(dtype=np.int64))
+    stored = recording.journeys[len(recording.requests) :]
     fetched = int(stored.num_tokens[stored.outcome == MOVED].sum())
-    return int(trace.legs.hit_tokens.sum(dtype=np.int64)) + fetched
+    return int(recording.legs.hit_tokens.sum(dtype=np.int64)) + fetched
 
 
-def transfers(trace: Trace) -> dict[str, Any]:
+def transfers(recording: Recording) -> dict[str, Any]:
     """What only disaggregated serving fills in: KV that went from prefill to decode servers.
 
     kv_transfer_s: from the start of a transfer, its blocks reserved, to its end."""
-    ways = trace.journeys[: len(trace.requests)]
+    ways = recording.journeys[: len(recording.requests)]
     moved = ways[(ways.outcome == MOVED) & ~np.isnan(ways.end_s)]
     lost = np.isin(ways.outcome, (LOAD_FAILED, LOAD_RECOMPUTED))
     arrived = np.concatenate([moved, ways[lost]]).view(np.recarray)
@@ -234,12 +236,12 @@ def swapped_bytes(row: Any, steps: Table) -> int:
     return int(blocks * row.swap_block_bytes * row.num_gpus)
 
 
-def duration_s(trace: Trace) -> float:
+def duration_s(recording: Recording) -> float:
     """First arrival to the end of the last step; 0 without a step."""
-    if len(trace.steps) == 0:
+    if len(recording.steps) == 0:
         return 0.0
-    last = float((trace.steps.start_s + trace.steps.duration_s).max())
-    return last - float(trace.requests.arrival_s.min())
+    last = float((recording.steps.start_s + recording.steps.duration_s).max())
+    return last - float(recording.requests.arrival_s.min())
 
 
 def per_second(count: int, duration: float) -> float:
@@ -247,7 +249,7 @@ def per_second(count: int, duration: float) -> float:
 
 
 def utilisations(
-    trace: Trace, resolved: Resolved, duration: float
+    recording: Recording, resolved: Resolved, duration: float
 ) -> tuple[float | None, float | None]:
     """Share of the GPUs' peak FLOP/s and bytes/s that the run's useful work took.
 
@@ -259,7 +261,7 @@ def utilisations(
         return 0.0, 0.0
     done, moved, peak_flops, peak_bytes = 0.0, 0.0, 0.0, 0.0
     for k, row in enumerate(resolved.latency):
-        steps = steps_of(trace, k, len(resolved.replicas))
+        steps = steps_of(recording, k, len(resolved.replicas))
         done += float(flops.model_flop(row, steps).sum())
         moved += float(flops.model_bytes(row, steps).sum())
         peak_flops += float(row.num_gpus * row.peak_flops)
@@ -267,16 +269,16 @@ def utilisations(
     return done / (peak_flops * duration), moved / (peak_bytes * duration)
 
 
-def steps_of(trace: Trace, k: int, num_replicas: int) -> Table:
+def steps_of(recording: Recording, k: int, num_replicas: int) -> Table:
     """The steps of one replica; no copy where there is only one."""
-    return trace.steps if num_replicas == 1 else trace.steps[trace.steps.replica == k]
+    return recording.steps if num_replicas == 1 else recording.steps[recording.steps.replica == k]
 
 
 def replica_summary(
-    trace: Trace, k: int, replica: ResolvedReplica, duration: float
+    recording: Recording, k: int, replica: ResolvedReplica, duration: float
 ) -> dict[str, Any]:
     """One server's share of the run."""
-    steps = steps_of(trace, k, len(trace.replica_blocks))
+    steps = steps_of(recording, k, len(recording.replica_blocks))
     busy = float(steps.duration_s.sum())
     return {
         "role": replica.replica.role,
@@ -284,5 +286,5 @@ def replica_summary(
         "engine": replica.knobs.engine,
         "steps": len(steps),
         "busy_fraction": busy / duration if duration > 0 else 0.0,
-        "kv_peak_fraction": float(trace.replica_peaks[k] / trace.replica_blocks[k]),
+        "kv_peak_fraction": float(recording.replica_peaks[k] / recording.replica_blocks[k]),
     }

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from sim.core import reasons
-from sim.core.recording import Trace
+from sim.core.recording import Recording
 from sim.scenario.load import Resolved
 
 __all__ = ["MOST_TRACKS", "trace_events", "write_perfetto"]
@@ -24,30 +24,32 @@ Event = dict[str, Any]
 
 
 def write_perfetto(
-    stream: TextIO, trace: Trace, resolved: Resolved, label: Callable[[int], str]
+    stream: TextIO, recording: Recording, resolved: Resolved, label: Callable[[int], str]
 ) -> None:
     """Write the trace, an event a line."""
     stream.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
-    for k, event in enumerate(trace_events(trace, resolved, label)):
+    for k, event in enumerate(trace_events(recording, resolved, label)):
         stream.write((",\n" if k else "") + json.dumps(event, separators=(",", ":")))
     stream.write("\n]}\n")
 
 
-def trace_events(trace: Trace, resolved: Resolved, label: Callable[[int], str]) -> Iterator[Event]:
+def trace_events(
+    recording: Recording, resolved: Resolved, label: Callable[[int], str]
+) -> Iterator[Event]:
     """Every event, names of processes and tracks first."""
-    shown = min(len(trace.requests), MOST_TRACKS)
-    yield _name("process_name", REQUESTS, 0, "Requests" + _rest(len(trace.requests), shown))
+    shown = min(len(recording.requests), MOST_TRACKS)
+    yield _name("process_name", REQUESTS, 0, "Requests" + _rest(len(recording.requests), shown))
     for r in range(shown):
         yield _name("thread_name", REQUESTS, r + 1, label(r))
         yield _sorted(REQUESTS, r + 1)
     for k, replica in enumerate(resolved.replicas):
         yield _name("process_name", STEPS + k, 0, f"Steps of {replica.knobs.engine}, replica {k}")
         yield _name("thread_name", STEPS + k, 1, "step")
-    yield from _steps(trace, resolved)
-    yield from _waits(trace, shown)
-    yield from _work(trace, shown)
-    if len(trace.legs):
-        yield from _transfers(trace, label, shown)
+    yield from _steps(recording, resolved)
+    yield from _waits(recording, shown)
+    yield from _work(recording, shown)
+    if len(recording.legs):
+        yield from _transfers(recording, label, shown)
 
 
 def _rest(total: int, shown: int) -> str:
@@ -69,9 +71,9 @@ def _slice(name: str, pid: int, tid: int, start_s: float, stop_s: float, **args:
             "dur": round(max(end - begin, 0.0), 3), "args": args}  # fmt: skip
 
 
-def _steps(trace: Trace, resolved: Resolved) -> Iterator[Event]:
+def _steps(recording: Recording, resolved: Resolved) -> Iterator[Event]:
     budgets = resolved.policy.max_num_batched_tokens.tolist()
-    for s, step in enumerate(trace.steps):
+    for s, step in enumerate(recording.steps):
         k, pid = int(step.replica), STEPS + int(step.replica)
         prefill, decodes = int(step.num_prefill_tokens), int(step.num_decodes)
         start, stop = float(step.start_s), float(step.start_s + step.duration_s)
@@ -96,10 +98,10 @@ def _steps(trace: Trace, resolved: Resolved) -> Iterator[Event]:
                    "args": values}  # fmt: skip
 
 
-def _waits(trace: Trace, shown: int) -> Iterator[Event]:
+def _waits(recording: Recording, shown: int) -> Iterator[Event]:
     """From arrival to the first step, and from each preemption to the resumption."""
-    first = trace.legs if len(trace.legs) else trace.requests
-    for r, request in enumerate(trace.requests[:shown]):
+    first = recording.legs if len(recording.legs) else recording.requests
+    for r, request in enumerate(recording.requests[:shown]):
         if request.status == reasons.REJECTED:
             at = float(request.arrival_s)
             yield _slice(f"rejected: {reasons.REJECTIONS[request.rejection]}",
@@ -109,8 +111,8 @@ def _waits(trace: Trace, shown: int) -> Iterator[Event]:
             if stop > start:
                 yield _slice("waiting", REQUESTS, r + 1, start, stop)
     since: dict[int, float] = {}
-    for event in trace.events:
-        r, t = int(event.request), float(trace.steps.start_s[event.step])
+    for event in recording.events:
+        r, t = int(event.request), float(recording.steps.start_s[event.step])
         if event.kind == reasons.PREEMPTION:
             since[r] = t
         elif event.kind in (reasons.RESUMED, reasons.ABORTED) and r in since:
@@ -119,32 +121,32 @@ def _waits(trace: Trace, shown: int) -> Iterator[Event]:
                 yield _slice("preempted", REQUESTS, r + 1, start, t)
 
 
-def _work(trace: Trace, shown: int) -> Iterator[Event]:
+def _work(recording: Recording, shown: int) -> Iterator[Event]:
     """A slice for each request in each step: a chunk of its prompt, or a decode. A prefill leg's
     chunks stand on the track of its request; its token goes nowhere but to the next server."""
-    step_of = np.repeat(np.arange(len(trace.steps)), trace.steps.num_items)
-    prompt_len, users = trace.requests.prompt_len, len(trace.requests)
-    for step, item in zip(step_of.tolist(), trace.items, strict=True):
+    step_of = np.repeat(np.arange(len(recording.steps)), recording.steps.num_items)
+    num_prompt_tokens, users = recording.requests.num_prompt_tokens, len(recording.requests)
+    for step, item in zip(step_of.tolist(), recording.items, strict=True):
         row, tokens = int(item.request), int(item.num_tokens)
         r = row % users
         if r >= shown:
             continue
-        record = trace.steps[step]
-        is_decode = item.num_needed == 1 and item.num_computed >= prompt_len[r]
+        record = recording.steps[step]
+        is_decode = item.num_needed == 1 and item.num_computed_tokens >= num_prompt_tokens[r]
         name = "decode" if is_decode else f"prefill {tokens:,}"
         yield _slice(
             name, REQUESTS, r + 1, float(record.start_s), float(record.start_s + record.duration_s),
-            step=step, tokens=tokens, computed_before=int(item.num_computed),
+            step=step, tokens=tokens, computed_before=int(item.num_computed_tokens),
             emits_a_token=bool(item.num_tokens == item.num_needed and row < users),
         )  # fmt: skip
 
 
-def _transfers(trace: Trace, label: Callable[[int], str], shown: int) -> Iterator[Event]:
+def _transfers(recording: Recording, label: Callable[[int], str], shown: int) -> Iterator[Event]:
     """KV on its way: a slice on the request's track for what comes after its prefill, a slice on
     the first free track of its sender, and arrows from the last step there to the first one at its
     receiver."""
     yield _name("process_name", TRANSFERS, 0, "KV transfers")
-    ways = trace.journeys[: len(trace.requests)]
+    ways = recording.journeys[: len(recording.requests)]
     free_at: dict[int, list[float]] = {}
     tracks: dict[tuple[int, int], int] = {}
     moved = np.flatnonzero(np.isfinite(ways.end_s))
@@ -167,7 +169,7 @@ def _transfers(trace: Trace, label: Callable[[int], str], shown: int) -> Iterato
         )  # fmt: skip
         if r < shown and stop > max(start, float(way.prefill_end_s)):
             yield _slice("KV transfer", REQUESTS, r + 1, max(start, float(way.prefill_end_s)), stop)
-        first_s = float(trace.requests.first_scheduled_s[r])
+        first_s = float(recording.requests.first_scheduled_s[r])
         ends_s = float(way.prefill_end_s)
         if np.isfinite(ends_s) and np.isfinite(first_s):
             arrow = (

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sim.core.recording import Trace
+from sim.core.recording import Recording
 from sim.hardware import catalog
 from sim.latency.efficiency import Efficiency, efficiency
 from sim.latency.profiles import Profile
@@ -23,17 +23,17 @@ ADDS_UP = "where a small error of every step adds up: trust the direction more t
 QUEUE_SHARE = 0.5  # of the mean TTFT: from here on an error of step times is amplified
 
 
-def provenance(trace: Trace, resolved: Resolved) -> tuple[str, ...]:
+def provenance(recording: Recording, resolved: Resolved) -> tuple[str, ...]:
     """Sentences on the step times of a run; none for the linear toy, which claims nothing. Error
     bars are those of one step, see docs/metrics.md."""
-    notes = step_notes(trace, resolved)
-    queued = queue_share(trace)
+    notes = step_notes(recording, resolved)
+    queued = queue_share(recording)
     if notes and queued > QUEUE_SHARE:
         notes.append(f"{queued:.0%} of the mean TTFT is queueing, {ADDS_UP}")
     return tuple(notes)
 
 
-def step_notes(trace: Trace, resolved: Resolved) -> list[str]:
+def step_notes(recording: Recording, resolved: Resolved) -> list[str]:
     """The class of a run's step times, their expected error, and what of the run goes beyond; of
     servers of several kinds for each of them. Pools whose servers are alike are one kind."""
     kinds: dict[str, list[int]] = {}
@@ -44,7 +44,7 @@ def step_notes(trace: Trace, resolved: Resolved) -> list[str]:
         roles = {resolved.replicas[k].replica.role for k in servers} - {"both"}
         pool = f"{roles.pop()} " if len(roles) == 1 else ""
         who = f"{pool}servers {name}: " if len(kinds) > 1 else ""
-        notes += [who + note for note in notes_of_kind(trace, resolved, servers)]
+        notes += [who + note for note in notes_of_kind(recording, resolved, servers)]
     return notes
 
 
@@ -55,14 +55,14 @@ def kind_of(replica: ResolvedReplica) -> str:
     return f"on {replica.gpu.title}, {replica.precision}" if replica.gpu else replica.precision
 
 
-def notes_of_kind(trace: Trace, resolved: Resolved, servers: list[int]) -> list[str]:
+def notes_of_kind(recording: Recording, resolved: Resolved, servers: list[int]) -> list[str]:
     """The notes on the step times of servers that are alike."""
     replica = resolved.replicas[servers[0]]
     if replica.profile is not None:
-        return [measured(replica.profile), *beyond(trace, replica, servers)]
+        return [measured(replica.profile), *beyond(recording, replica, servers)]
     if replica.expected_error is None or replica.gpu is None:
         return []
-    return [step_times(replica.gpu, replica.precision), *beyond(trace, replica, servers)]
+    return [step_times(replica.gpu, replica.precision), *beyond(recording, replica, servers)]
 
 
 def step_times(gpu: catalog.Gpu, precision: str) -> str:
@@ -102,25 +102,25 @@ def outside(known: Efficiency | Profile, tokens: int, decodes: int, context: int
     ]
 
 
-def queue_share(trace: Trace) -> float:
+def queue_share(recording: Recording) -> float:
     """Waiting before the first step, as a share of the time to the first token, over all requests
     that got one."""
-    served = ~np.isnan(trace.requests.first_token_s)
-    requests = trace.requests[served]
-    scheduled = (trace.legs if len(trace.legs) else trace.requests)[served]
+    served = ~np.isnan(recording.requests.first_token_s)
+    requests = recording.requests[served]
+    scheduled = (recording.legs if len(recording.legs) else recording.requests)[served]
     first_token_s = float((requests.first_token_s - requests.arrival_s).sum())
     waited_s = float((scheduled.first_scheduled_s - requests.arrival_s).sum())
     return waited_s / first_token_s if first_token_s > 0 else 0.0
 
 
-def beyond(trace: Trace, replica: ResolvedReplica, servers: list[int]) -> list[str]:
+def beyond(recording: Recording, replica: ResolvedReplica, servers: list[int]) -> list[str]:
     """What of the steps of servers that are alike lies outside the calibrated range."""
-    alone = len(trace.replica_blocks) == len(servers)
-    steps = trace.steps if alone else trace.steps[np.isin(trace.steps.replica, servers)]
+    alone = len(recording.replica_blocks) == len(servers)
+    steps = recording.steps if alone else recording.steps[np.isin(recording.steps.replica, servers)]
     longest = 0
-    for table in (trace.requests, trace.legs):
+    for table in (recording.requests, recording.legs):
         here = table if alone else table[np.isin(table.replica, servers)]
-        longest = max(longest, int(here.num_computed.max(initial=0)))
+        longest = max(longest, int(here.num_computed_tokens.max(initial=0)))
     known: Efficiency | Profile | None = replica.profile
     if known is None and replica.gpu is not None:
         known = efficiency(replica.gpu.name, replica.precision)

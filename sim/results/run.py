@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from sim.cluster import simulator
-from sim.core.recording import Trace
+from sim.core.recording import Recording
 from sim.results import diagnosis, metrics
 from sim.results.provenance import provenance
 from sim.scenario.load import Resolved, Scenario, ScenarioError, resolve
@@ -32,7 +32,7 @@ class Result:
 
     resolved: Resolved
     workload: Workload
-    trace: Trace
+    recording: Recording
     notes: tuple[str, ...]  # of the settings, the import and what is wrong with the run
 
     @property
@@ -42,12 +42,12 @@ class Result:
     @cached_property
     def summary(self) -> dict[str, Any]:
         """The summary of sim.metrics, computed once."""
-        return metrics.summary(self.trace, self.resolved)
+        return metrics.summary(self.recording, self.resolved)
 
     @cached_property
     def findings(self) -> tuple[diagnosis.Finding, ...]:
         """Failure modes of disaggregated serving that are true of the run."""
-        return diagnosis.of(self.trace, self.resolved)
+        return diagnosis.of(self.recording, self.resolved)
 
     @property
     def all_rejected(self) -> bool:
@@ -95,7 +95,7 @@ def run_resolved(
     for a cluster whose tables this machine has no memory for."""
     limits = resolved.scenario.limits
     try:
-        trace = simulator.run(
+        recording = simulator.run(
             to_requests(workload),
             workload.runs,
             resolved.policy,
@@ -115,9 +115,9 @@ def run_resolved(
             [f"replicas: the tables of {len(resolved.replicas)} servers do not fit: {error}"],
             "replicas",
         ) from None
-    said = resolved.notes + notes + provenance(trace, resolved)
-    wrong = tuple(str(finding) for finding in diagnosis.of(trace, resolved))
-    return Result(resolved, workload, trace, said + wrong)
+    said = resolved.notes + notes + provenance(recording, resolved)
+    wrong = tuple(str(finding) for finding in diagnosis.of(recording, resolved))
+    return Result(resolved, workload, recording, said + wrong)
 
 
 def workload_of(

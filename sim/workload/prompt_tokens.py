@@ -70,25 +70,29 @@ def merge_runs(owner: Ints, base: Ints, num_tokens: Ints, num_requests: int) -> 
     return Content(runs, first_run, num_runs.astype(np.int32))
 
 
-def private_content(prompt_len: NDArray[np.int32]) -> Content:
+def private_content(num_prompt_tokens: NDArray[np.int32]) -> Content:
     """Prompts of which no two have a token in common: one run each."""
-    n = len(prompt_len)
+    n = len(num_prompt_tokens)
     runs = np.zeros(n, RUN).view(np.recarray)
-    runs["token"] = PRIVATE_BASE + np.cumsum(prompt_len, dtype=np.int64) - prompt_len
+    runs["token"] = PRIVATE_BASE + np.cumsum(num_prompt_tokens, dtype=np.int64) - num_prompt_tokens
     return Content(runs, np.arange(n), np.ones(n, np.int32))
 
 
-def prefixed_content(prompt_len: NDArray[np.int32], prefix_base: Ints, prefix_len: Ints) -> Content:
+def prefixed_content(
+    num_prompt_tokens: NDArray[np.int32], prefix_base: Ints, prefix_len: Ints
+) -> Content:
     """Prompts of a run [prefix_base, prefix_len] and tokens of their own after it."""
-    private_len = prompt_len - prefix_len
+    private_len = num_prompt_tokens - prefix_len
     private_base = PRIVATE_BASE + np.cumsum(private_len) - private_len
-    owner = np.repeat(np.arange(len(prompt_len)), 2)
+    owner = np.repeat(np.arange(len(num_prompt_tokens)), 2)
     base = np.column_stack([prefix_base, private_base]).ravel()
     num_tokens = np.column_stack([prefix_len, private_len]).ravel()
-    return merge_runs(owner, base, num_tokens, len(prompt_len))
+    return merge_runs(owner, base, num_tokens, len(num_prompt_tokens))
 
 
-def count_hit_blocks(content: Content, prompt_len: NDArray[np.int32], block_size: int) -> int:
+def count_hit_blocks(
+    content: Content, num_prompt_tokens: NDArray[np.int32], block_size: int
+) -> int:
     """Whole blocks of all prompts that a prefix cache of infinite size would have met before.
 
     A block counts as met when an earlier prompt has the same block after the same tokens: all but
@@ -96,7 +100,7 @@ def count_hit_blocks(content: Content, prompt_len: NDArray[np.int32], block_size
     adds the prefixes that it does not share with its neighbour. (A scheduler finds a little less:
     it computes the last token of every prompt.)
     """
-    counts = Counter(shareable_keys(content, prompt_len))
+    counts = Counter(shareable_keys(content, num_prompt_tokens))
     keys = sorted(counts)
     if not keys:
         return 0
@@ -110,7 +114,7 @@ def count_hit_blocks(content: Content, prompt_len: NDArray[np.int32], block_size
     return int((prompts * blocks).sum() - distinct)
 
 
-def shareable_keys(content: Content, prompt_len: NDArray[np.int32]) -> list[bytes]:
+def shareable_keys(content: Content, num_prompt_tokens: NDArray[np.int32]) -> list[bytes]:
     """For each prompt that can share anything: its (base, tokens) up to the first private run.
 
     Big-endian bytes, so that comparing keys compares runs.
@@ -124,7 +128,7 @@ def shareable_keys(content: Content, prompt_len: NDArray[np.int32]) -> list[byte
     ends = np.append(start[1:], 0)
     last = np.cumsum(num_runs) - 1
     has_runs = num_runs > 0
-    ends[last[has_runs]] = prompt_len[has_runs]
+    ends[last[has_runs]] = num_prompt_tokens[has_runs]
     private = np.cumsum(base >= PRIVATE_BASE)
     before = np.where(has_runs, np.append(0, private)[last - num_runs + 1], 0)
     shareable = private == np.repeat(before, num_runs)

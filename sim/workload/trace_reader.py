@@ -55,7 +55,7 @@ class Columns:
     """The checked columns of a file, an element a row; rows that are refused hold anything."""
 
     arrival_s: NDArray[np.float64] | None
-    prompt_len: NDArray[np.int32]
+    num_prompt_tokens: NDArray[np.int32]
     output_len: NDArray[np.int32]
     max_tokens: NDArray[np.int32]
     priority: NDArray[np.int32]
@@ -165,7 +165,7 @@ def check_columns(
     for role, only in form.only.items():
         if role in used:
             whole_numbers(cells[role], used[role], only, only, refusals)
-    prompt_len = whole_numbers(cells["prompt"], used["prompt"], 1, MAX_TOKENS, refusals)
+    num_prompt_tokens = whole_numbers(cells["prompt"], used["prompt"], 1, MAX_TOKENS, refusals)
     drawn = whole_numbers(
         cells["output"], used["output"], 1, MAX_TOKENS, refusals, "a request without output failed"
     )
@@ -176,7 +176,7 @@ def check_columns(
             cells["priority"], used["priority"], -PRIORITIES, PRIORITIES, refusals, 0
         )
     if "content" in used:
-        refuse_bad_ids(cells["content"], used["content"], prompt_len, refusals)
+        refuse_bad_ids(cells["content"], used["content"], num_prompt_tokens, refusals)
     elif "content" in form.roles:
         notes.append(f"no {form.roles['content'][0]}: prompts share nothing")
     arrival_s = None
@@ -187,7 +187,7 @@ def check_columns(
         notes.append(f"{used['arrival']} read as {unit}")
     return Columns(
         arrival_s,
-        prompt_len,
+        num_prompt_tokens,
         output_len,
         max_tokens,
         priority,
@@ -245,17 +245,19 @@ def arrivals_of(
 def assemble(columns: Columns, rows: NDArray[np.int64], arrival_s: NDArray[np.float64]) -> Workload:
     """The workload of the given rows, which stand in order of arrival."""
     n = len(rows)
-    prompt_len = columns.prompt_len[rows]
+    num_prompt_tokens = columns.num_prompt_tokens[rows]
     if columns.hash_ids is None:
-        content = private_content(prompt_len)
+        content = private_content(num_prompt_tokens)
     else:
-        content = hashed_content([columns.hash_ids[row] for row in rows.tolist()], prompt_len)
+        content = hashed_content(
+            [columns.hash_ids[row] for row in rows.tolist()], num_prompt_tokens
+        )
     names = None
     if columns.names is not None:
         names = tuple(str(columns.names[row]) for row in rows.tolist())
     return Workload(
         arrival_s=arrival_s,
-        prompt_len=prompt_len,
+        num_prompt_tokens=num_prompt_tokens,
         output_len=columns.output_len[rows],
         max_tokens=columns.max_tokens[rows],
         priority=columns.priority[rows],

@@ -1,7 +1,7 @@
 """What is asked of a server: requests with their arrivals, lengths, priorities and content.
 
 A workload comes from a scenario (`build_workload`) or from a file (`trace_reader.read_trace`). It
-knows neither a policy nor a GPU nor what will happen; that is a Trace.
+knows neither a policy nor a GPU nor what will happen; that is a Recording.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -34,7 +34,7 @@ class Workload:
     """
 
     arrival_s: NDArray[np.float64]
-    prompt_len: NDArray[np.int32]
+    num_prompt_tokens: NDArray[np.int32]
     output_len: NDArray[np.int32]  # where generation ends; at most max_tokens
     max_tokens: NDArray[np.int32]  # what the client asked for
     priority: NDArray[np.int32]  # lower is more important
@@ -52,12 +52,12 @@ class Workload:
         return len(self.arrival_s)
 
     @property
-    def num_prompt_tokens(self) -> int:
+    def total_prompt_tokens(self) -> int:
         """Prompt tokens of all requests."""
-        return int(self.prompt_len.sum(dtype=np.int64))
+        return int(self.num_prompt_tokens.sum(dtype=np.int64))
 
     @property
-    def num_output_tokens(self) -> int:
+    def total_output_tokens(self) -> int:
         """Tokens that all requests will generate."""
         return int(self.output_len.sum(dtype=np.int64))
 
@@ -88,7 +88,7 @@ class Workload:
     def content(self, i: int) -> list[tuple[int, int]]:
         """The prompt of request i as (first token id, number of tokens) of each run."""
         rows = self.runs[self.first_run[i] : self.first_run[i] + self.num_runs[i]]
-        lengths = np.diff(np.append(rows["start"], self.prompt_len[i]))
+        lengths = np.diff(np.append(rows["start"], self.num_prompt_tokens[i]))
         return list(zip(rows["token"].tolist(), lengths.tolist(), strict=True))
 
 
@@ -117,7 +117,7 @@ def to_requests(workload: Workload) -> Table:
     table = empty_requests(len(workload))
     for name in PER_REQUEST:
         table[name] = getattr(workload, name)
-    table.num_tokens = workload.prompt_len
+    table.num_tokens = workload.num_prompt_tokens
     return table
 
 
@@ -147,7 +147,7 @@ def build_workload(spec: WorkloadSpec, seed: int) -> Workload:
         name: np.concatenate([part[name] for part in parts]) for name in parts[0]
     }
     content = prefixed_content(
-        columns["prompt_len"], columns.pop("prefix_base"), columns.pop("prefix_len")
+        columns["num_prompt_tokens"], columns.pop("prefix_base"), columns.pop("prefix_len")
     )
     workload = Workload(
         **columns,
@@ -169,11 +169,11 @@ def class_columns(
     streams = np.random.SeedSequence([seed, class_id]).spawn(3)
     arrivals, prompts, outputs = (np.random.default_rng(stream) for stream in streams)
     n, shared = wanted.count, wanted.shared_prefix
-    prompt_len = draw_lengths(wanted.prompt, n, prompts)
+    num_prompt_tokens = draw_lengths(wanted.prompt, n, prompts)
     max_tokens, output_len = ask_for(wanted.max_tokens, draw_lengths(wanted.output, n, outputs))
     return {
         "arrival_s": arrival_times(wanted.arrivals, n, arrivals),
-        "prompt_len": prompt_len,
+        "num_prompt_tokens": num_prompt_tokens,
         "output_len": output_len,
         "max_tokens": max_tokens,
         "priority": np.full(n, wanted.priority, np.int32),
@@ -181,7 +181,7 @@ def class_columns(
         "class_id": np.full(n, class_id, np.int32),
         "loop": np.full(n, loop, np.int32),
         "prefix_base": first_prefix + np.arange(n) % shared.groups * shared.tokens,
-        "prefix_len": np.minimum(prompt_len, shared.tokens),
+        "prefix_len": np.minimum(num_prompt_tokens, shared.tokens),
     }
 
 
@@ -233,8 +233,8 @@ def describe(workload: Workload, block_size: int = 512) -> dict[str, Any]:
     gaps = np.diff(arrivals)
     duration_s = float(arrivals[-1] - arrivals[0]) if len(arrivals) else 0.0
     content = Content(workload.runs, workload.first_run, workload.num_runs)
-    blocks = int((workload.prompt_len // block_size).sum(dtype=np.int64))
-    hit_blocks = count_hit_blocks(content, workload.prompt_len, block_size)
+    blocks = int((workload.num_prompt_tokens // block_size).sum(dtype=np.int64))
+    hit_blocks = count_hit_blocks(content, workload.num_prompt_tokens, block_size)
     return {
         "requests": len(workload),
         "classes": dict(zip(workload.class_names, workload.class_sizes.tolist(), strict=True)),
@@ -243,7 +243,7 @@ def describe(workload: Workload, block_size: int = 512) -> dict[str, Any]:
         "rate_per_s": len(gaps) / duration_s if duration_s > 0 else None,
         "gap_s": percentiles(gaps),
         "zero_gaps": float((gaps == 0).mean()) if len(gaps) else None,
-        "prompt_tokens": percentiles(workload.prompt_len),
+        "prompt_tokens": percentiles(workload.num_prompt_tokens),
         "output_tokens": percentiles(workload.output_len),
         "max_tokens": percentiles(workload.max_tokens),
         "prefix": {

@@ -71,4 +71,4 @@ def check_ended(served: Served, policy: Table) -> None:
     """Every block is free, whatever ended the run."""
     assert served.free_blocks == int(policy[0].num_gpu_blocks) - 1
     assert np.isfinite(served.times["whole_s"]).all()
-    assert len(served.trace.steps) == len(served.times)
+    assert len(served.recording.steps) == len(served.times)

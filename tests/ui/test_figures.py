@@ -31,7 +31,7 @@ def few():
 
 
 def num_points(plot) -> int:
-    return sum(len(trace.x) for trace in plot.data)
+    return sum(len(recording.x) for recording in plot.data)
 
 
 @pytest.mark.parametrize("draw", DRAW)

@@ -29,7 +29,7 @@ def replays() -> dict[str, Replay]:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_step_by_step_is_the_same_as_in_one_go(preset: str, replays: dict[str, Replay]):
-    stepped, whole = replays[preset].trace, simulate(presets.scenario_of(preset)).trace
+    stepped, whole = replays[preset].recording, simulate(presets.scenario_of(preset)).recording
     assert stepped.status == whole.status == "finished"
     assert np.array_equal(stepped.steps, whole.steps)
     assert np.array_equal(stepped.items, whole.items)
@@ -51,8 +51,8 @@ def test_every_step_holds_what_the_scheduler_says(preset: str, rules: engines.Ru
     engines."""
     found = replay(scenario_of(preset, rules))
     held = np.isin(found.kinds, (USED, SHARED)).sum(axis=1)
-    assert found.trace.status == "finished"
-    assert held.tolist() == found.trace.steps.kv_blocks.tolist()
+    assert found.recording.status == "finished"
+    assert held.tolist() == found.recording.steps.kv_blocks.tolist()
     assert ((found.owners >= 0) == np.isin(found.kinds, (USED, SHARED))).all()
     assert (found.kinds == CACHED).any() == (bool(rules.caching) and rules.has_cache)
 
@@ -128,7 +128,7 @@ def test_the_gate_cures_the_thrash():
 
 def test_a_resumed_request_finds_its_own_blocks():
     rules = replace(rules_of("kv_preemption"), caching=True)
-    requests = replay(scenario_of("kv_preemption", rules)).trace.requests
+    requests = replay(scenario_of("kv_preemption", rules)).recording.requests
     assert requests.resumed_hit_tokens.sum() > 0
     assert requests.hit_tokens.sum() == 0
 

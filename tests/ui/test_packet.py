@@ -9,9 +9,9 @@ from ui.explain import KINDS, Limits
 from ui.timeline import packet, rows
 
 
-def lane(trace, budget=512, cap=0, **changes) -> packet.Lane:
+def lane(recording, budget=512, cap=0, **changes) -> packet.Lane:
     values = {
-        "title": "Now", "notes": (), "trace": trace, "label": lambda r: f"request {r}",
+        "title": "Now", "notes": (), "recording": recording, "label": lambda r: f"request {r}",
         "limits": Limits(budget, cap), "itl_limit_s": 0.05,
     }  # fmt: skip
     return packet.Lane(**values | changes)
@@ -74,7 +74,7 @@ def test_every_token_of_every_row_can_be_told(chunked):
         emitted[row] += int(last) - int(first) + 1
     done = a["0.fact_kind"] == KINDS["chunk_completes"]
     np.add.at(emitted, a["0.fact_who"][done].astype(int) - 1, 1)
-    assert emitted.tolist() == chunked.requests.num_outputs.tolist()
+    assert emitted.tolist() == chunked.requests.num_output_tokens.tolist()
     assert emitted.sum() == a["0.row_outputs"].sum()
 
 
@@ -83,7 +83,7 @@ def test_chunks_add_up_to_prompts(chunked):
     chunk = np.isin(a["0.fact_kind"], [KINDS["chunk"], KINDS["chunk_completes"]])
     computed = np.zeros(7, int)
     np.add.at(computed, a["0.fact_who"][chunk].astype(int) - 1, a["0.fact_a"][chunk])
-    assert computed.tolist() == chunked.requests.prompt_len.tolist()
+    assert computed.tolist() == chunked.requests.num_prompt_tokens.tolist()
 
 
 def test_terms_are_shares_of_the_duration(chunked):
@@ -104,10 +104,10 @@ def test_two_lanes_share_a_packet(chunked):
 
 def test_the_size_that_was_promised():
     """200 steps of 30 requests in about 15 KB."""
-    trace = toy.run([(0.01 * i, 200, 180) for i in range(30)], budget=256, max_steps=200)
-    parts = np.tile(trace.steps.duration_s[:, None] / 6, 6)
-    packed = packet.build([lane(trace, 256, terms=tuple("123456"), breakdown_s=parts)])
-    assert len(trace.steps) == 200
+    recording = toy.run([(0.01 * i, 200, 180) for i in range(30)], budget=256, max_steps=200)
+    parts = np.tile(recording.steps.duration_s[:, None] / 6, 6)
+    packed = packet.build([lane(recording, 256, terms=tuple("123456"), breakdown_s=parts)])
+    assert len(recording.steps) == 200
     assert len(packed) < 15 * 1024
 
 
@@ -186,8 +186,8 @@ def test_a_gap_over_the_edge_of_a_window_keeps_its_length(crowd):
 
 
 def test_many_steps_alone_make_a_run_large():
-    trace = toy.run([(0.0, 10, 4100)], budget=64)
-    packed = packet.build([lane(trace, 64)], packet.Window())
+    recording = toy.run([(0.0, 10, 4100)], budget=64)
+    packed = packet.build([lane(recording, 64)], packet.Window())
     header, a = packet.read(packed)
     assert header["lanes"][0]["total_steps"] == 4100
     assert len(a["0.start"]) <= packet.WINDOW_STEPS

@@ -165,7 +165,7 @@ def with_promise(base: Scenario, engine: str, factor: int) -> Scenario:
 
 def promise(base: Scenario, engine: str, factor: int) -> Promise:
     result = simulate(with_promise(base, engine, factor))
-    steps, summary = result.trace.steps, result.summary
+    steps, summary = result.recording.steps, result.summary
     time = float(steps.duration_s.sum())
     return Promise(
         engine=engine,
@@ -175,7 +175,7 @@ def promise(base: Scenario, engine: str, factor: int) -> Promise:
         recomputed=summary["recomputed_tokens"],
         done_s=summary["duration_s"],
         rejected=summary["rejected"],
-        sure=provenance(result.trace, result.resolved),
+        sure=provenance(result.recording, result.resolved),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from sim.cluster import loop, simulator
 from sim.core import reasons
-from sim.core.recording import Trace
+from sim.core.recording import Recording
 from sim.core.state import State
 from sim.engines import dispatch
 from sim.results.run import workload_of
@@ -46,7 +46,7 @@ class Replay:
 
     resolved: Resolved
     workload: Workload
-    trace: Trace
+    recording: Recording
     kinds: np.ndarray
     owners: np.ndarray
     hashes: np.ndarray
@@ -127,7 +127,7 @@ def ended_tables(state: State, before: dict[int, tuple[int, ...]]) -> dict[int, 
     top = int(counters.num_free_slots)
     found = {}
     for r, slot in zip(ended, state.free_slots[0, top - len(ended) : top], strict=True):
-        tokens = int(state.requests[r].num_computed)
+        tokens = int(state.requests[r].num_computed_tokens)
         if dispatch.POLICIES[policy.engine] == "orca":
             tokens = int(policy.max_model_len)
         count = max(len(before.get(r, ())), -(-tokens // int(policy.block_size)))
@@ -174,7 +174,7 @@ def replay(scenario: Scenario) -> Replay:
     return Replay(
         resolved=resolved,
         workload=workload,
-        trace=simulator.close(state, world, status, reason),
+        recording=simulator.close(state, world, status, reason),
         kinds=np.array(recorder.kinds).reshape(-1, len(state.blocks[0]) - 1),
         owners=np.array(recorder.owners).reshape(-1, len(state.blocks[0]) - 1),
         hashes=np.array(recorder.hashes).reshape(-1, len(state.blocks[0]) - 1),

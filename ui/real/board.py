@@ -202,4 +202,6 @@ def generated(done: Done) -> None:
         if run.loaded.random:
             st.caption(RANDOM_TEXT)
         label = run.order.workload.label
-        st.html(figures.texts([(label(r), run.text(r)) for r in range(len(run.trace.requests))]))
+        st.html(
+            figures.texts([(label(r), run.text(r)) for r in range(len(run.recording.requests))])
+        )

@@ -29,8 +29,11 @@ def calibrate(done: Done) -> Calibrated:
     from gpu_backend.calibrate import fit
 
     runs = [one.run for one in done.ran]
-    steps = np.concatenate([run.trace.steps for run in runs]).view(np.recarray)
-    lengths = [run.trace.requests.prompt_len + run.trace.requests.num_outputs for run in runs]
+    steps = np.concatenate([run.recording.steps for run in runs]).view(np.recarray)
+    lengths = [
+        run.recording.requests.num_prompt_tokens + run.recording.requests.num_output_tokens
+        for run in runs
+    ]
     longest = int(max(map(np.max, lengths)))
     run = runs[0]
     found = fit(

@@ -20,18 +20,18 @@ MAX_ID = OUTPUT_BASE // TOKENS_PER_ID  # from here on the run [512 h, 512] would
 
 
 def refuse_bad_ids(
-    values: Sequence[Any], column: str, prompt_len: NDArray[np.int32], refusals: Refusals
+    values: Sequence[Any], column: str, num_prompt_tokens: NDArray[np.int32], refusals: Refusals
 ) -> None:
     """Refuse rows whose ids are no list of one number for each begun block of the prompt."""
-    wanted = (-(-prompt_len.astype(np.int64) // TOKENS_PER_ID)).tolist()
+    wanted = (-(-num_prompt_tokens.astype(np.int64) // TOKENS_PER_ID)).tolist()
     for row in np.flatnonzero(refusals.kept).tolist():
-        problem = problem_of(values[row], wanted[row], int(prompt_len[row]))
+        problem = problem_of(values[row], wanted[row], int(num_prompt_tokens[row]))
         if problem:
             refusals.kept[row] = False
             refusals.reasons[row] = f"{column} {problem}"
 
 
-def problem_of(ids: Any, wanted: int, prompt_len: int) -> str | None:
+def problem_of(ids: Any, wanted: int, num_prompt_tokens: int) -> str | None:
     """What is wrong with the ids of a prompt that needs `wanted` of them; None if nothing."""
     if ids is None:
         return "is missing; allowed is a list of ids"
@@ -39,7 +39,7 @@ def problem_of(ids: Any, wanted: int, prompt_len: int) -> str | None:
         return f"is {repr(ids)[:MAX_SHOWN]}; allowed is a list of ids"
     if len(ids) != wanted:
         return (
-            f"has {len(ids)} ids; {prompt_len:,} prompt tokens are {wanted} blocks of "
+            f"has {len(ids)} ids; {num_prompt_tokens:,} prompt tokens are {wanted} blocks of "
             f"{TOKENS_PER_ID}"
         )
     if set(map(type, ids)) != {int} or min(ids) < 0 or max(ids) >= 2**63:
@@ -47,13 +47,13 @@ def problem_of(ids: Any, wanted: int, prompt_len: int) -> str | None:
     return None
 
 
-def hashed_content(ids: Sequence[list[int]], prompt_len: NDArray[np.int32]) -> Content:
+def hashed_content(ids: Sequence[list[int]], num_prompt_tokens: NDArray[np.int32]) -> Content:
     """Runs [512 h, 512]; ids too large for the region of named content are numbered anew."""
     per_prompt = np.fromiter(map(len, ids), np.int64, len(ids))
     flat = np.fromiter(chain.from_iterable(ids), np.int64, int(per_prompt.sum()))
     base = flat * TOKENS_PER_ID if flat.max() < MAX_ID else renumbered(flat)
     num_tokens = np.full(len(flat), TOKENS_PER_ID)
-    num_tokens[np.cumsum(per_prompt) - 1] = (prompt_len - 1) % TOKENS_PER_ID + 1
+    num_tokens[np.cumsum(per_prompt) - 1] = (num_prompt_tokens - 1) % TOKENS_PER_ID + 1
     owner = np.repeat(np.arange(len(ids)), per_prompt)
     return merge_runs(owner, base, num_tokens, len(ids))
 
