@@ -89,8 +89,7 @@ def run_command(
     if perfetto is not None:
         write_chrome_trace(perfetto, result)
     if result.all_rejected:
-        counts = ", ".join(f"{n:,} {why}" for why, n in result.summary["rejected_reasons"].items())
-        raise Refused(f"{scenario}: every request was rejected ({counts})")
+        raise Refused(f"{scenario}: {'; '.join(result.rejections)}")
 
 
 def check_folder(option: str, folder: Path) -> None:

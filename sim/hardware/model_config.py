@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationError, mod
 
 from sim.hardware import catalog
 from sim.validation.base_model import Spec
-from sim.validation.errors import complaints
+from sim.validation.errors import validation_error
 
 __all__ = [
     "DescribedModel",
@@ -122,7 +122,7 @@ def described(text: str, name: str | None = None) -> DescribedModel:
     try:
         config = ModelConfig.model_validate(data)
     except ValidationError as error:
-        problems = complaints(error, data, ModelConfig).problems
+        problems = validation_error(error, data, ModelConfig).problems
         words = [problem.removeprefix("the scenario: ") for problem in problems]
         raise ValueError(f"config.json: {'; '.join(words)}") from None
     found = DescribedModel(config=config)

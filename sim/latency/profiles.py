@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field, ValidationError
 
 from sim.validation.base_model import Spec
-from sim.validation.errors import ScenarioError, complaints
+from sim.validation.errors import RefusalError, ScenarioError, validation_error
 
 __all__ = [
     "FOLDER",
@@ -43,8 +43,8 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
 Words = Annotated[str, Field(max_length=200)]
 
 
-class ProfileError(ValueError):
-    """A profile that is not there or cannot be one, in words."""
+class ProfileError(RefusalError):
+    """A profile that does not exist or cannot be read."""
 
 
 class Coefficients(Spec):
@@ -145,8 +145,8 @@ def read(content: bytes) -> Profile:
 
 
 def problem_of(error: ValidationError, content: bytes) -> ScenarioError:
-    """The complaints of sim.complaints, about a profile."""
-    return complaints(error, json.loads(content), Profile)
+    """What is wrong with the content of a profile file."""
+    return validation_error(error, json.loads(content), Profile)
 
 
 def save(profile: Profile) -> Path:

@@ -18,6 +18,7 @@ from sim.cluster import simulator
 from sim.core.recording import Recording
 from sim.results import diagnosis, metrics
 from sim.results.provenance import provenance
+from sim.results.rejections import rejection_sentences
 from sim.scenario.load import Resolved, Scenario, ScenarioError, resolve
 from sim.workload.spec import WorkloadSpec
 from sim.workload.trace_reader import Imported, read_trace
@@ -48,6 +49,11 @@ class Result:
     def findings(self) -> tuple[diagnosis.Finding, ...]:
         """Failure modes of disaggregated serving that are true of the run."""
         return diagnosis.of(self.recording, self.resolved)
+
+    @cached_property
+    def rejections(self) -> tuple[str, ...]:
+        """One sentence per limit that rejected requests: the numbers and what lets them in."""
+        return rejection_sentences(self.recording, self.resolved)
 
     @property
     def all_rejected(self) -> bool:

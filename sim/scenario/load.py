@@ -21,7 +21,7 @@ from sim.latency import model as latency_model
 from sim.scenario.resolve import ResolvedReplica, resolve_replica
 from sim.scenario.resolve_topology import check_roles, fleet_of
 from sim.scenario.spec import Limits, Replica, Scenario, Slo
-from sim.validation.errors import ScenarioError, complaints
+from sim.validation.errors import ScenarioError, validation_error
 
 __all__ = [
     "Limits",
@@ -41,7 +41,7 @@ def parse_scenario(data: Any) -> Scenario:
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
-        raise complaints(error, data, Scenario) from None
+        raise validation_error(error, data, Scenario) from None
 
 
 def load_scenario(path: str | Path) -> Scenario:
@@ -60,7 +60,7 @@ def load_scenario(path: str | Path) -> Scenario:
         raise ScenarioError([f"{path}: nested too deeply"]) from None
     except ScenarioError as error:
         problems = [f"{path}: {problem}" for problem in error.problems]
-        raise ScenarioError(problems, error.field) from None
+        raise ScenarioError(problems, error.field, code=error.code, limit=error.limit) from None
     except ValueError as error:
         kind = "TOML" if path.suffix.lower() == ".toml" else "JSON"
         raise ScenarioError([f"{path}: not {kind}: {error}"]) from None

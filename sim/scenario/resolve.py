@@ -56,7 +56,9 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
     for field, value in (("model", model), ("gpu", gpu)):
         if value is None and is_roofline:
             raise ScenarioError(
-                [f"{where}.{field} is missing: a roofline needs it"], f"{where}.{field}"
+                [f"{where}.{field} is missing: a roofline needs it"],
+                f"{where}.{field}",
+                code="missing",
             )
     precision = named(catalog.precision, replica.precision, f"{where}.precision") or "bf16"
     named(latency_inputs.kv_element_bytes, replica.kv_cache_dtype, f"{where}.kv_cache_dtype")
@@ -67,6 +69,8 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
                 f"divided by tp {replica.tp}"
             ],
             f"{where}.tp",
+            code="heads_not_divisible_by_tp",
+            limit=model.num_heads,
         )
     link_name = replica.host_link or (gpu.host_link if gpu else None)
     host_link = named(catalog.link, link_name, f"{where}.host_link")
@@ -86,12 +90,16 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
         place = where if error.field in Replica.model_fields else f"{where}.policy"
         field = replica.policy.called.get(error.field, error.field)
         words = replica.policy.in_its_words(str(error))
-        raise ScenarioError([f"{place}: {words}"], f"{place}.{field}") from None
+        raise ScenarioError(
+            [f"{place}: {words}"], f"{place}.{field}", code=error.code, limit=error.limit
+        ) from None
     row = knobs.row()
     if isinstance(knobs, VllmV0) and row.num_host_blocks > 0:
         if host_link is None:
             raise ScenarioError(
-                [f"{where}.host_link is missing: a swap goes over it"], f"{where}.host_link"
+                [f"{where}.host_link is missing: KV is swapped over it"],
+                f"{where}.host_link",
+                code="missing",
             )
         latency_inputs.set_swap(times, knobs.block_bytes(hardware), host_link)
     return ResolvedReplica(
@@ -136,6 +144,7 @@ def measured_model(
                 f"not with {asked.name}; leave model out"
             ],
             f"{where}.model",
+            code="profile_of_another_model",
         )
     return own
 
@@ -155,7 +164,7 @@ def named(look_up: Callable[[Any], Any], name: Any, field: str) -> Any:
     try:
         return look_up(name)
     except ValueError as error:
-        raise ScenarioError([f"{field}: {error}"], field) from None
+        raise ScenarioError([f"{field}: {error}"], field, code="unknown_name") from None
 
 
 def latency_row(
@@ -183,6 +192,6 @@ def latency_row(
             model, gpu, hardware.precision, hardware.tp, hardware.kv_cache_dtype
         )
     except ValueError as error:
-        raise SettingsError("precision", str(error)) from None
+        raise SettingsError(str(error), field="precision", code="precision_not_supported") from None
     known = efficiency(gpu.name, hardware.precision)
     return row, known.left_out_error or known.mean_error

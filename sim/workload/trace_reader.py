@@ -97,7 +97,8 @@ def read_trace(
     if "arrival" not in used and rate_per_s is None:
         raise file.error(
             f"no time column ({listed(form.roles['arrival'])}); give rate_per_s (--rate) "
-            "to draw Poisson arrivals"
+            "to draw Poisson arrivals",
+            code="no_time_column",
         )
     table = (read_csv if form.medium == "csv" else read_jsonl)(file, tuple(used.values()))
     refusals = Refusals(len(table.lines))

@@ -5,6 +5,8 @@ import re
 from pathlib import Path
 from typing import BinaryIO
 
+from sim.validation.errors import RefusalError
+
 HEAD_BYTES = 1 << 16
 
 # How other kinds of files begin, and what to do about them.
@@ -21,8 +23,9 @@ UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # what spreadsheets call Unicode text
 UNDECODABLE = re.compile("[\udc80-\udcff]")
 
 
-class TraceError(ValueError):
-    """A file that is no workload: which one, where, what was found, what is allowed."""
+class TraceError(RefusalError):
+    """A file that cannot be read as a workload: which one, where, what was found, what is allowed.
+    `code` "no_time_column": it can be read once a rate is given."""
 
 
 class Source:
@@ -44,9 +47,9 @@ class Source:
             with self.open() as file:
                 self.source = file.read().decode("utf-16", "replace").encode("utf-8", "replace")
 
-    def error(self, problem: str) -> TraceError:
+    def error(self, problem: str, code: str = "unreadable") -> TraceError:
         """A TraceError that names the file."""
-        return TraceError(f"{self.name}: {problem}")
+        return TraceError(f"{self.name}: {problem}", code=code)
 
     def open(self) -> BinaryIO:
         """The bytes from the start."""

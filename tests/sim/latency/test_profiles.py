@@ -127,7 +127,7 @@ def edited(**fields: Any) -> bytes:
         (b" " * 200_000, "200,000 bytes; a profile has at most 100,000"),
         (edited(version=2), "found version 2; this program reads version 1"),
         (edited(mape=-1), "mape: found -1; must be at least 0"),
-        (edited(speed=1), "speed: this key is not known here"),
+        (edited(speed=1), "speed: unknown key"),
         (edited(name="../x"), "name: found '../x'"),
         (edited(coefficients={"step_s": -1}), "coefficients.step_s: found -1"),
         (edited(coefficients={"step_s": 1}), "coefficients.decode_s is missing"),

@@ -18,8 +18,9 @@ from sim.scenario.load import Scenario, ScenarioError, parse_scenario
 from sim.sweep import sweep as sweeping
 from sim.sweep.grid import axis_of, parse_axis, settings_of
 from sim.sweep.sweep import Row, open_executor, run_sweep
+from tests.conftest import EXAMPLES
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "toy_16_requests.json"
+EXAMPLE = EXAMPLES / "toy_16_requests.json"
 
 
 def base(**fields: Any) -> Scenario:
