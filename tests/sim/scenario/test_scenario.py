@@ -325,7 +325,7 @@ def test_schema_names_every_knob() -> None:
     json.dumps(schema)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_examples_resolve(path: Path) -> None:
     assert resolve(load_scenario(path)).scenario.name
 
