@@ -1,4 +1,4 @@
-"""`python -m sim`: the same core without a browser.
+"""`python -m sim`: the simulator on the command line.
 
 Exit 0 on success; 1 where a check finds a difference; 2 with one sentence on stderr for bad input.
 """
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sim.cli.exit_status import INTERRUPTED
 
-try:  # numba and its kernels take a moment to load, and Ctrl-C may come in it
+try:  # numba and its kernels take a moment to load; Ctrl-C may arrive meanwhile
     import click
 
     from sim import replay
@@ -47,7 +47,9 @@ def sim() -> None:
 @click.option("--summary", type=click.Choice(["json", "table"]), default="table")
 @click.option("--trace", type=click.Path(path_type=Path), help="Write the tables to this folder.")
 @click.option("--perfetto", type=click.Path(path_type=Path), help="Write a Chrome trace here.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="In place of the scenario's seed.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), help="Overrides the seed of the scenario."
+)
 @click.option("--schema", is_flag=True, help="Print the JSON schema of a scenario file.")
 def run_command(
     scenario: Path | None,
@@ -57,7 +59,7 @@ def run_command(
     seed: int | None,
     schema: bool,
 ) -> None:
-    """Run SCENARIO (.json or .toml) and print what it comes to.
+    """Run SCENARIO (.json or .toml) and print its metrics.
 
     --trace writes steps.csv, requests.csv and scenario.json, --perfetto a trace for
     ui.perfetto.dev. Ctrl-C ends the run as cancelled.
@@ -93,7 +95,7 @@ def run_command(
 
 
 def check_folder(option: str, folder: Path) -> None:
-    """Refuse before a long run what nothing can be written into afterwards."""
+    """Refuse an output folder that cannot be written to, before a long run."""
     above = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not above.is_dir():
         raise Refused(f"{option} {folder}: {above} is a file, not a folder")
@@ -102,7 +104,7 @@ def check_folder(option: str, folder: Path) -> None:
 
 
 def check_file(option: str, path: Path) -> None:
-    """The same for a file, whose folder must be there."""
+    """The same for a file, whose folder must exist."""
     if path.is_dir():
         raise Refused(f"{option} {path}: is a folder, not a file")
     if not path.parent.is_dir():
@@ -166,9 +168,9 @@ def latency_command(rows: Path) -> None:
 @sim.command("import")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--as", "form", type=click.Choice(list(FORMATS)), help="Default: by the columns.")
-@click.option("--rate", type=float, help="Requests a second, for a file without a time column.")
+@click.option("--rate", type=float, help="Requests per second, for a file without a time column.")
 def import_command(file: Path, form: str | None, rate: float | None) -> None:
-    """Read FILE as a workload: what was recognised, taken and refused, and its percentiles."""
+    """Read FILE as a workload: format, rows taken and refused, percentiles."""
     try:
         imported = read_trace(file, form, rate_per_s=rate)
     except ValueError as error:
@@ -185,7 +187,7 @@ def import_command(file: Path, form: str | None, rate: float | None) -> None:
 
 
 def show_refused(imported: Imported) -> None:
-    """Line and reason of the first refused rows, then how often each reason came up."""
+    """Line and reason of the first refused rows, then the count of each reason."""
     for line, reason in imported.refused[:SHOWN_REFUSALS]:
         click.echo(f"refused line {line}: {reason}")
     rest = imported.refused[SHOWN_REFUSALS:]
@@ -202,7 +204,7 @@ def show_refused(imported: Imported) -> None:
 @click.argument("cases", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--check", is_flag=True, help="Compare with the trace that each file records.")
 def replay_command(cases: tuple[Path, ...], check: bool) -> None:
-    """Replay recorded scheduler CASES step by step, one JSON line a case."""
+    """Replay recorded scheduler CASES step by step, one JSON line per case."""
     outcomes: Counter[str] = Counter()
     for path in cases:
         try:
@@ -220,7 +222,7 @@ def replay_command(cases: tuple[Path, ...], check: bool) -> None:
     raise click.exceptions.Exit(2 if outcomes["unreadable"] else 1 if outcomes["differ"] else 0)
 
 
-# What a case whose config or recorded steps are not what they should be may raise.
+# Exceptions that a malformed case may raise.
 UNREADABLE = (
     ValueError,
     KeyError,
@@ -264,7 +266,7 @@ def bench_command() -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; what it raises becomes an exit status and a sentence."""
+    """Run the command line; exceptions become an exit status and a message."""
     try:
         status = sim.main(args=arguments, prog_name="python -m sim", standalone_mode=False)
         return status if isinstance(status, int) else 0

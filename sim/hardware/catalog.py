@@ -1,4 +1,4 @@
-"""GPUs, models and links: what `sim/data/*.toml` says of them, and what follows from it.
+"""GPUs, models and links of `data/*.toml`, and the sizes computed from them.
 
 Names are matched without regard to case, "-", "_", spaces, an owner before "/" or the endings -hf
 and -Instruct; an unknown name is a ValueError that lists the nearest three. Units: SI.
@@ -48,7 +48,7 @@ PRECISION_ALIASES = {
 @dataclass(frozen=True)
 class Gpu:
     """One GPU. Peaks are dense FLOP/s by precision; `host_s` is what the CPU adds to a step;
-    `sources` has one line a number."""
+    `sources` has one line per number."""
 
     name: str
     title: str
@@ -92,8 +92,7 @@ class Model:
 
     @property
     def linear_parameters(self) -> int:
-        """Weights that every token multiplies with in all layers: what a step reads whatever it
-        does."""
+        """Weights of all layers that every token is multiplied with; every step reads them."""
         query = self.num_heads * self.head_dim
         key_value = 2 * self.num_kv_heads * self.head_dim
         attention = self.hidden_size * (query + key_value) + query * self.hidden_size
@@ -168,7 +167,7 @@ def precision(name: str) -> str:
 
 @cache
 def table(file: str) -> dict[str, dict[str, Any]]:
-    """A parsed TOML file of sim/data."""
+    """A parsed TOML file of sim/hardware/data."""
     with (DATA / f"{file}.toml").open("rb") as stream:
         return tomllib.load(stream)
 

@@ -1,4 +1,4 @@
-"""Where the time of one step goes, by the names of its causes."""
+"""Where the time of one step goes, by named cause."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,8 +20,9 @@ __all__ = ["Breakdown", "breakdown"]
 
 @dataclass(frozen=True)
 class Breakdown:
-    """One step, explained. `seconds` by cause adds up to `total_s`; `roofs` are the two sides of
-    every maximum (empty but for a roofline); `bound` says which side won in the linear layers."""
+    """The time of one step. `seconds` by cause adds up to `total_s`; `roofs` are the two sides of
+    every maximum (roofline only, else empty); `bound` says which side is larger in the linear
+    layers."""
 
     total_s: float
     seconds: dict[str, float]

@@ -58,7 +58,7 @@ def read_rows(path: Path) -> dict[tuple[str, str], list[Row]]:
             except ValueError:
                 continue
             if source != SOURCES[0] and whole(row, "tp") > 1:
-                continue  # their all-reduce is an older one
+                continue  # these rows use an older all-reduce
             found.setdefault((gpu.name, precision, source), []).append(row)
     best: dict[tuple[str, str], list[Row]] = {}
     for source in SOURCES:
@@ -135,8 +135,8 @@ def default_of(
         mean_error=float(flat.mean()),
         p90_error=float(np.quantile(flat, 0.9)),
         left_out_error=None,
-        source=f"spec sheet: geometric mean of {len(mine)} calibrated GPUs, each predicted by the "
-        "others",
+        source=f"spec sheet: geometric mean of {len(mine)} calibrated GPUs, each predicted from "
+        "the others",
     )
 
 
@@ -156,8 +156,8 @@ def report(key: tuple[str, str], fit_: Fit) -> str:
 # --- files ----------------------------------------------------------------------------------------
 
 HEADER = """\
-# What kernels get of a GPU's peaks, by precision; sim/latency/model.py says what each number does.
-# Written by `make calibrate` ({date}): edit nothing by hand. mean_error and p90_error are shares of
+# Efficiency of kernels on each GPU, by precision; sim/latency/model.py defines each number.
+# Written by `make calibrate` ({date}); do not edit by hand. mean_error and p90_error are shares of
 # the measured time on the rows of the fit, left_out_error the mean on each model's rows when that
 # model was left out. A GPU without rows uses `default`, whose errors are those of each calibrated
 # GPU predicted from all others.
@@ -181,7 +181,7 @@ def write_fits(fits: Mapping[tuple[str, str], Fit]) -> None:
 
 ALL_REDUCE_HEADER = """\
 # Measured all-reduces between the GPUs of one server, by number of GPUs: bytes of the message,
-# seconds of one call. Written by `make calibrate` ({date}): edit nothing by hand.
+# seconds of one call. Written by `make calibrate` ({date}); do not edit by hand.
 """
 
 

@@ -1,8 +1,9 @@
 """One fit of the roofline's constants to measured steps of one GPU at one precision.
 
-Least squares on the logarithm of predicted over measured, soft L1, through the very kernel that the
-simulator runs (`latency.steps_seconds`). Nothing is keyed by model or by row. What a fit leaves is
-reported three ways: on its own rows, their 90th percentile, and on the rows of each model when that
+Least squares on the logarithm of predicted over measured, soft L1, through the same kernel that the
+simulator runs (`latency.steps_seconds`). No constant is specific to a model or a row. The error of
+a fit is reported
+three ways: on its own rows, their 90th percentile, and on the rows of each model when that
 model was left out. `sim/latency/calibration.py` reads the rows and writes the files.
 """
 
@@ -45,14 +46,14 @@ FITTED = {
     "smooth_exponent": (3.0, 1.0, 12.0),
     "allreduce_scale": (1.0, 0.5, 2.0),
 }
-# With fewer rows than this only the first of them are fitted, the others are those of `default`.
+# With fewer rows than this, only the first constants are fitted; the others come from `default`.
 FEW_ROWS = 40
 FEW_FITTED = ("mfu", "attention_mfu", "mbu_weights", "mbu_kv", "activation_passes")
 
 
 @dataclass(frozen=True)
 class Group:
-    """The rows of one model at one tensor-parallel size: one LATENCY row serves them all."""
+    """The rows of one model at one tensor-parallel size: they share one LATENCY row."""
 
     model: str
     latency: Any
@@ -64,7 +65,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Fit:
-    """Constants of one GPU at one precision and what they leave, as shares of the measured time."""
+    """Constants of one GPU at one precision and their errors, as shares of the measured time."""
 
     constants: dict[str, float]
     num_rows: int
@@ -108,7 +109,8 @@ def fit(groups: list[Group], names: Iterable[str], others: Mapping[str, float]) 
 
 
 def reach_of(groups: Iterable[Group]) -> dict[str, int]:
-    """How far the rows go: tokens and decodes of a step, tokens that a request attends to."""
+    """The largest values in the rows: tokens and decodes per step, tokens that a request attends
+    to."""
     tokens = batch = context = 0
     for group in groups:
         steps = group.steps
@@ -130,7 +132,7 @@ def relative(errors: Floats) -> Floats:
 def fit_with_errors(
     groups: list[Group], names: Iterable[str], others: Mapping[str, float], source: str
 ) -> Fit:
-    """The fit to all groups, and what fits without one model leave on that model."""
+    """The fit to all groups, and for each model the error of a fit without it."""
     constants = rounded(fit(groups, names, others))
     errors = relative(log_errors(groups, constants))
     models = sorted({group.model for group in groups})

@@ -1,5 +1,5 @@
-"""The two phases of a request as operating points on a roofline: what a step computes, what it
-moves, how long it takes. Everything comes from the latency model that the simulator runs."""
+"""The two phases of a request as operating points on a roofline: FLOP, bytes and duration of a
+step, from the latency model that the simulator runs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ def prefill_step(tokens: int, start: int = 0) -> Any:
 
 
 def decode_step(batch: int, context: int) -> Any:
-    """`batch` sequences that attend to `context` tokens each, one token of each."""
+    """`batch` sequences that attend to `context` tokens each and emit one token each."""
     return mixed_step(0, batch, context)
 
 
@@ -64,7 +64,7 @@ class Point:
 
 
 def operating_point(name: str, row: Any, step: Any) -> Point:
-    """Where a step lands: `row` is the replica's LATENCY row, `step` its load."""
+    """The operating point of a step: `row` is the LATENCY row of the replica, `step` its load."""
     steps: Table = np.array([step]).view(np.recarray)
     return Point(
         name=name,
@@ -77,7 +77,8 @@ def operating_point(name: str, row: Any, step: Any) -> Point:
 
 
 def knee_tokens(row: Any) -> float:
-    """Tokens of a step from which on its linear layers are bound by compute, not by weight reads.
+    """Tokens per step above which the linear layers are compute-bound instead of bound by weight
+    reads.
 
     T with (T + half) x FLOP / (peak x mfu) = weight bytes / (bandwidth x mbu)
     """

@@ -1,9 +1,9 @@
-"""A scenario: everything a run is made of, in one frozen, validated object.
+"""A scenario: all settings of a run, in one frozen, validated object.
 
 It is the state of a page, the input of the command line, the cache key and the caption of an
 export; a run is reproducible from it. `load_scenario` and `parse_scenario` read one, `resolve`
-fills in what is null and refuses what the engine refuses to start with. All raise ScenarioError
-in words. Units: s, bytes, tokens.
+derives null values and refuses configurations that the engine refuses. All raise ScenarioError.
+Units: s, bytes, tokens.
 """
 
 import json
@@ -37,7 +37,7 @@ __all__ = [
 
 
 def parse_scenario(data: Any) -> Scenario:
-    """A scenario from parsed JSON or TOML. ScenarioError: one sentence a problem."""
+    """A scenario from parsed JSON or TOML. ScenarioError: one sentence per problem."""
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
@@ -71,18 +71,18 @@ def load_scenario(path: str | Path) -> Scenario:
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """A scenario that can run. `replicas`, `policy` and `latency` have one entry a server."""
+    """A scenario that can run. `replicas`, `policy` and `latency` have one entry per server."""
 
     scenario: Scenario
     replicas: tuple[ResolvedReplica, ...]
     policy: np.recarray[Any, Any]
     latency: np.recarray[Any, Any]
-    notes: tuple[str, ...]  # what a reader should know and is no error
+    notes: tuple[str, ...]  # notes for the reader, not errors
     fleet: Fleet
 
 
 def resolve(scenario: Scenario) -> Resolved:
-    """Fill in what is null and look everything up. ScenarioError where the engine would refuse."""
+    """Derive null values and look up names. ScenarioError where the engine refuses to start."""
     check_roles(scenario)
     kinds = [
         resolve_replica(replica, f"replicas[{k}]") for k, replica in enumerate(scenario.replicas)
@@ -102,7 +102,7 @@ def resolve(scenario: Scenario) -> Resolved:
 
 
 def derived_notes(kinds: Sequence[ResolvedReplica]) -> tuple[str, ...]:
-    """The values that were derived, of each kind of replica."""
+    """The derived values of each kind of replica."""
     notes = []
     for k, kind in enumerate(kinds):
         if kind.derived:

@@ -1,7 +1,6 @@
-"""A replica of a scenario with every number filled in: names looked up in the catalogue, knobs that
-were null derived, step times set. What the engine would refuse to start with is refused here, as a
-ScenarioError that names the field. Units: s, bytes, tokens.
-"""
+"""Resolve one replica of a scenario: look up names in the catalogue, derive null knobs, set the
+step times. A configuration that the engine refuses to start with is a ScenarioError that names the
+field. Units: s, bytes, tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,8 +21,8 @@ __all__ = ["ResolvedReplica", "free_fraction", "resolve_replica"]
 
 @dataclass(frozen=True, eq=False)
 class ResolvedReplica:
-    """A replica with every number filled in. `derived`: names of the knobs that were null;
-    `profile`: where its step times were measured, None for a model of them."""
+    """A replica with all values set. `derived`: names of the knobs that were null; `profile`: the
+    measured profile of its step times, None for a latency model."""
 
     replica: Replica
     model: catalog.Model | None
@@ -40,8 +39,7 @@ class ResolvedReplica:
 
     @property
     def num_gpu_blocks(self) -> int:
-        """KV blocks, the null block that no request gets included, whatever the engine calls
-        them."""
+        """KV blocks, including the null block, under any engine."""
         return int(self.row.num_gpu_blocks)
 
 
@@ -119,7 +117,7 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
 
 
 def profile_of(replica: Replica, where: str) -> profiles.Profile | None:
-    """The measured profile that the step times come from, None for another kind."""
+    """The measured profile of the step times, None for another latency model."""
     if not isinstance(replica.latency, Measured):
         return None
     found: profiles.Profile = named(
@@ -131,8 +129,8 @@ def profile_of(replica: Replica, where: str) -> profiles.Profile | None:
 def measured_model(
     profile: profiles.Profile, asked: catalog.Model | None, where: str
 ) -> catalog.Model | None:
-    """The model that a profile was measured with, None where the catalogue does not know it. The
-    step times of one model say nothing of another."""
+    """The model that a profile was measured with, None where it is not in the catalogue. Another
+    model in the scenario is refused."""
     try:
         own = catalog.model(profile.model)
     except ValueError:
@@ -158,7 +156,7 @@ def free_fraction(replica: Replica) -> float | None:
 
 
 def named(look_up: Callable[[Any], Any], name: Any, field: str) -> Any:
-    """An entry of the catalogue, None for no name."""
+    """An entry of the catalogue, None where no name is given."""
     if name is None:
         return None
     try:
@@ -170,7 +168,7 @@ def named(look_up: Callable[[Any], Any], name: Any, field: str) -> Any:
 def latency_row(
     replica: Replica, hardware: Hardware, profile: profiles.Profile | None
 ) -> tuple[Any, float | None]:
-    """The row of latency.LATENCY, and the error to expect of it."""
+    """The LATENCY row, and the expected error of a step time."""
     model, gpu = hardware.model, hardware.gpu
     if not isinstance(replica.latency, Roofline):
         if isinstance(replica.latency, Linear):

@@ -81,7 +81,7 @@ def path_of(location: Location) -> str:
 
 
 def real_location(data: Any, location: Location) -> tuple[Location, Any]:
-    """The location without the tags that pydantic puts in for unions, and what stands there."""
+    """The location without the tags that pydantic inserts for unions, and the value there."""
     kept: list[int | str] = []
     for k, part in enumerate(location):
         is_key = isinstance(data, dict) and part in data
@@ -194,8 +194,8 @@ def sentence(error: Any, data: Any, model: type[BaseModel]) -> str:
 
 
 def entries_of(error: ValidationError) -> list[Any]:
-    """What pydantic found, without its echoes: a list whose only element is refused is also
-    reported as empty."""
+    """The errors without duplicates: pydantic also reports a list as empty when its only element is
+    refused."""
     entries = error.errors(include_url=False)
     inner = {entry["loc"][:k] for entry in entries for k in range(1, len(entry["loc"]))}
     return [entry for entry in entries if entry["loc"] not in inner]

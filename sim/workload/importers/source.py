@@ -1,4 +1,4 @@
-"""Bytes or a file as text, and what refuses to be one."""
+"""Bytes or a file as text; other kinds of files are refused."""
 
 import io
 import re
@@ -9,7 +9,7 @@ from sim.validation.errors import RefusalError
 
 HEAD_BYTES = 1 << 16
 
-# How other kinds of files begin, and what to do about them.
+# First bytes of other kinds of files, and what to do about them.
 MAGIC = (
     (b"\x1f\x8b", "gzip-compressed; unpack it first"),
     (b"PK\x03\x04", "a zip archive or an Excel workbook; save the sheet as CSV"),
@@ -17,7 +17,7 @@ MAGIC = (
     (b"version https://git-lfs", "a Git LFS pointer, not the data; fetch the file itself"),
 )
 
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # what spreadsheets call Unicode text
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # "Unicode text" of spreadsheets
 
 # Undecodable bytes are read as lone surrogates, which no valid text contains.
 UNDECODABLE = re.compile("[\udc80-\udcff]")
@@ -29,9 +29,9 @@ class TraceError(RefusalError):
 
 
 class Source:
-    """A file on disk or an upload; can be opened as text again and again.
+    """A file on disk or an upload; can be opened as text repeatedly.
 
-    Raises TraceError for what is plainly no text file.
+    Raises TraceError for a file that is not text.
     """
 
     def __init__(self, source: bytes | Path, name: str = "") -> None:
@@ -58,13 +58,13 @@ class Source:
         return io.BytesIO(self.source)
 
     def text(self) -> io.TextIOWrapper:
-        """The text from the start, without a byte order mark, its line ends kept as they are."""
+        """The text from the start, without a byte order mark, line ends unchanged."""
         return io.TextIOWrapper(
             self.open(), encoding="utf-8-sig", errors="surrogateescape", newline=""
         )
 
     def check(self, head: bytes) -> None:
-        """Refuse a file that begins as no text file does."""
+        """Refuse a file whose first bytes are not text."""
         if not head.strip():
             raise self.error("empty; a header line or JSON objects are expected")
         for magic, advice in MAGIC:

@@ -88,7 +88,7 @@ def test_a_config_that_is_no_dense_decoder(edit: dict[str, object], words: str) 
         model_from_config(json.dumps(CONFIG | edit))
 
 
-@pytest.mark.parametrize(("text", "words"), [("{", "no JSON"), ("[1]", "must be an object")])
+@pytest.mark.parametrize(("text", "words"), [("{", "not JSON"), ("[1]", "must be an object")])
 def test_a_config_that_is_no_object(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         model_from_config(text)

@@ -228,10 +228,13 @@ def test_linear_toy_needs_neither_model_nor_gpu() -> None:
         (replica(model=None), r"replicas\[0\].model is missing: a roofline needs it"),
         (replica(latency={"kind": "crystal"}), "latency.kind: found 'crystal'; allowed: 'roof"),
         (replica(count=1025), "count: found 1025; must be at most 1024"),
-        (replica(role="prefill"), "disaggregation: missing: replicas of role prefill hand"),
+        (
+            replica(role="prefill"),
+            "disaggregation: missing: it describes the hand-over .* role prefill",
+        ),
         (
             lambda data: data.update(disaggregation={}),
-            "at least one replica of role 'prefill' and one of role 'decode' are wanted; "
+            "at least one replica of role 'prefill' and one of role 'decode' are needed; "
             "on one GPU there is nothing to split",
         ),
         (lambda data: data.update(replicas=[]), "replicas: found a list of 0; must not be empty"),
