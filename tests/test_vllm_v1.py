@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sim import replay
-from sim.__main__ import main
+from sim.cli.main import main
 from sim.core import kv_cache, reasons
 from sim.core import scheduler_ops as ops
 from sim.core.integrity import check_integrity, check_prefix_cache, running_ids, waiting_ids

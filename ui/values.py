@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from sim.hardware import catalog
-from sim.hardware.model_config import DescribedModel, ModelConfig
+from sim.scenario.model_config import DescribedModel, ModelConfig
 from sim.validation.errors import validation_error
 
 CONFIG = "config:"  # begins a model that is no name

@@ -33,6 +33,7 @@ DATA = Path(__file__).parent / "data"
 # 4-bit zero point for each group of 128; computed in bf16.
 WEIGHT_BYTES = {"bf16": 2.0, "fp8": 1.0, "int4": 0.5 + 2.5 / 128}
 COMPUTED_IN = {"bf16": "bf16", "fp8": "fp8", "int4": "bf16"}
+KV_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0}
 BF16_BYTES = 2.0  # embeddings, LM head, norms and activations, whatever the precision
 PRECISION_ALIASES = {
     "fp16": "bf16",
@@ -160,6 +161,15 @@ def precision(name: str) -> str:
         known = ", ".join((*WEIGHT_BYTES, "fp16"))
         raise ValueError(f"unknown precision {name!r}; known: {known}")
     return found
+
+
+def kv_element_bytes(kv_cache_dtype: str) -> float:
+    """Bytes of a number in the KV cache. `auto` is the model's own type, bf16, as in vLLM."""
+    name = "bf16" if kv_cache_dtype == "auto" else precision(kv_cache_dtype)
+    if name not in KV_ELEMENT_BYTES:
+        known = ", ".join(KV_ELEMENT_BYTES)
+        raise ValueError(f"the KV cache cannot hold {name}; known: auto, {known}")
+    return KV_ELEMENT_BYTES[name]
 
 
 # --- entries --------------------------------------------------------------------------------------

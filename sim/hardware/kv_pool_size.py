@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.hardware import catalog
-from sim.latency.inputs import kv_element_bytes
+from sim.hardware.catalog import kv_element_bytes
 
 __all__ = ["KvPool", "activation_bytes", "engine_default", "is_large", "kv_pool"]
 

@@ -9,10 +9,8 @@ from sim.latency.efficiency import all_reduce, efficiency
 from sim.latency.model import unit_row
 
 __all__ = [
-    "KV_ELEMENT_BYTES",
     "activation_bytes",
     "hardware_row",
-    "kv_element_bytes",
     "roofline",
     "set_efficiency",
     "set_swap",
@@ -29,16 +27,6 @@ DIRECT = (
     "fixed_s",
     "allreduce_scale",
 )
-KV_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0}
-
-
-def kv_element_bytes(kv_cache_dtype: str) -> float:
-    """Bytes of a number in the KV cache. `auto` is the model's own type, bf16, as in vLLM."""
-    name = "bf16" if kv_cache_dtype == "auto" else catalog.precision(kv_cache_dtype)
-    if name not in KV_ELEMENT_BYTES:
-        known = ", ".join(KV_ELEMENT_BYTES)
-        raise ValueError(f"the KV cache cannot hold {name}; known: auto, {known}")
-    return KV_ELEMENT_BYTES[name]
 
 
 def set_work(row: Any, model: catalog.Model, precision: str, tp: int, kv_bytes: float) -> None:
@@ -83,7 +71,7 @@ def hardware_row(
         known = ", ".join(gpu.peak_flops)
         raise ValueError(f"{gpu.name} has no {precision} kernels; it has {known}")
     row = unit_row()
-    set_work(row, model, precision, tp, kv_element_bytes(kv_cache_dtype))
+    set_work(row, model, precision, tp, catalog.kv_element_bytes(kv_cache_dtype))
     row.peak_flops = gpu.peak_flops[computed_in]
     row.attention_peak_flops = gpu.peak_flops["bf16"]
     row.bandwidth = gpu.bandwidth

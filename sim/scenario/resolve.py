@@ -8,11 +8,11 @@ from typing import Any
 
 from sim.engines.knobs import Hardware, Knobs, SettingsError, VllmV0
 from sim.hardware import catalog, kv_pool_size
-from sim.hardware.model_config import model_of
 from sim.latency import inputs as latency_inputs
 from sim.latency import model as latency_model
 from sim.latency import profiles
 from sim.latency.efficiency import efficiency
+from sim.scenario.model_config import model_of
 from sim.scenario.spec import Linear, Measured, Replica, Roofline
 from sim.validation.errors import ScenarioError
 
@@ -59,7 +59,7 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
                 code="missing",
             )
     precision = named(catalog.precision, replica.precision, f"{where}.precision") or "bf16"
-    named(latency_inputs.kv_element_bytes, replica.kv_cache_dtype, f"{where}.kv_cache_dtype")
+    named(catalog.kv_element_bytes, replica.kv_cache_dtype, f"{where}.kv_cache_dtype")
     if model is not None and model.num_heads % replica.tp:
         raise ScenarioError(
             [
@@ -178,7 +178,7 @@ def latency_row(
             assert profile is not None
             row = latency_model.measured(profile.coefficients.model_dump())
         if model is not None and gpu is not None:
-            kv_bytes = latency_inputs.kv_element_bytes(hardware.kv_cache_dtype)
+            kv_bytes = catalog.kv_element_bytes(hardware.kv_cache_dtype)
             latency_inputs.set_work(row, model, hardware.precision, hardware.tp, kv_bytes)
             row.peak_flops = gpu.peak_flops.get(hardware.precision, gpu.peak_flops["bf16"])
             row.bandwidth = gpu.bandwidth

@@ -10,7 +10,6 @@ import numpy as np
 from sim.cluster.cluster_state import ROLES, ROUTERS
 from sim.cluster.topology import Fleet
 from sim.hardware import catalog
-from sim.latency import inputs as latency_inputs
 from sim.scenario.resolve import ResolvedReplica
 from sim.scenario.spec import Link, Scenario
 from sim.validation.errors import ScenarioError
@@ -121,7 +120,7 @@ def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence[ResolvedR
     assert spec is not None
     assert link is not None
     assert first.model is not None
-    element = latency_inputs.kv_element_bytes(first.replica.kv_cache_dtype)
+    element = catalog.kv_element_bytes(first.replica.kv_cache_dtype)
     token_bytes = first.model.kv_bytes_per_token(1, element)
     store_blocks = int(spec.kv_store_bytes // (token_bytes * int(first.row.block_size)))
     if store_blocks > MOST_STORE_BLOCKS:

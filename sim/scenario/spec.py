@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from sim.engines.knobs import Knobs
-from sim.hardware.model_config import ModelRef
+from sim.scenario.model_config import ModelRef
 from sim.validation.base_model import Spec
 from sim.workload.spec import Seconds, WorkloadSpec
 

@@ -18,7 +18,6 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from sim.hardware import catalog
-from sim.latency import inputs as latency_inputs
 from sim.scenario.load import Scenario, parse_scenario
 from sim.scenario.spec import Disaggregation, Link, Slo
 from sim.validation.errors import (
@@ -43,7 +42,7 @@ NAMED: dict[str, Callable[[str], Any]] = {
     "gpu": catalog.gpu,
     "host_link": catalog.link,
     "precision": catalog.precision,
-    "kv_cache_dtype": latency_inputs.kv_element_bytes,
+    "kv_cache_dtype": catalog.kv_element_bytes,
 }
 
 

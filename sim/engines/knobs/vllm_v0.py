@@ -24,7 +24,7 @@ from sim.engines.knobs.base import (
 )
 from sim.engines.knobs.hardware import Hardware, SettingsError
 from sim.hardware import kv_pool_size
-from sim.latency.inputs import kv_element_bytes
+from sim.hardware.catalog import kv_element_bytes
 
 __all__ = ["VllmV0"]
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from sim.latency import profiles
-from sim.latency.breakdown import breakdown
 from sim.latency.model import linear, load, measured, step_seconds
 from sim.latency.profiles import Coefficients, Profile, ProfileError
+from sim.latency.roofline import breakdown
 from sim.results.run import Result, simulate
 from sim.scenario.load import ScenarioError, parse_scenario
 from sim.sweep.grid import axis_of
@@ -208,7 +208,7 @@ def test_its_class_and_its_error_are_said() -> None:
 
 
 def test_an_unknown_profile_is_refused_with_those_that_exist() -> None:
-    with pytest.raises(ScenarioError, match="laptop.*there are no profiles") as none:
+    with pytest.raises(ScenarioError, match=r"laptop.*there are no profiles") as none:
         run()
     assert none.value.field == "replicas[0].latency.profile"
     profiles.save(profile("box"))

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from sim.hardware import catalog
-from sim.hardware.model_config import model_from_config
 from sim.latency import inputs as latency_inputs
 from sim.latency.model import unit_row
 from sim.latency.roofline import (
@@ -15,6 +14,7 @@ from sim.latency.roofline import (
     operating_point,
     prefill_step,
 )
+from sim.scenario.model_config import model_from_config
 
 
 def test_operating_point_by_hand() -> None:

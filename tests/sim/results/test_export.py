@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-import sim.__main__ as command_line
+from sim.cli import main as command_line
 from sim.results.export import cell, vllm_serve_flags, write_trace
 from sim.results.run import simulate
 from sim.scenario.load import ScenarioError, load_scenario, parse_scenario, resolve

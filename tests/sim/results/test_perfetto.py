@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import sim.__main__ as command_line
+from sim.cli import main as command_line
 from sim.results.perfetto import REQUESTS, STEPS, TRANSFERS, trace_events, write_perfetto
 from sim.results.run import Result, simulate
 from sim.scenario.load import load_scenario

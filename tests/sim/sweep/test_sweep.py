@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sim.__main__ import main
+from sim.cli.main import main
 from sim.cli.sweep import sweep_csv
 from sim.results.run import simulate
 from sim.scenario.load import Scenario, ScenarioError, parse_scenario
