@@ -11,6 +11,7 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
+import platformdirs
 from pydantic import BeforeValidator, Field, ValidationError
 
 from sim.validation.base_model import Spec
@@ -105,8 +106,7 @@ def folder() -> Path:
     """The folder of the profiles; it may not exist yet."""
     if named := os.environ.get(FOLDER):
         return Path(named)
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "batchscope" / "profiles"
+    return platformdirs.user_data_path("batchscope") / "profiles"
 
 
 def names() -> tuple[str, ...]:

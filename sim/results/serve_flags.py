@@ -5,6 +5,8 @@ import json
 import shlex
 from collections.abc import Callable, Sequence
 
+import yaml
+
 from sim.engines.knobs import Sglang, TensorRtLlm, VllmV0, VllmV1
 from sim.engines.knobs.base import EngineKnobs
 from sim.scenario.load import Resolved
@@ -65,10 +67,10 @@ def trtllm_serve_files(resolved: Resolved) -> tuple[str, str]:
         *knobs.serve_flags(),
         "--extra_llm_api_options extra_llm_api_options.yaml",
     ]
-    options = knobs.serve_yaml(free_gpu_memory_fraction=free_fraction(replica.replica) or 1.0)
+    options = knobs.extra_llm_api_options(free_fraction(replica.replica) or 1.0)
     if replica.replica.kv_cache_dtype != "auto":
-        options += f"  dtype: {replica.replica.kv_cache_dtype}\n"
-    return command(replica, flags), options
+        options["kv_cache_config"]["dtype"] = replica.replica.kv_cache_dtype
+    return command(replica, flags), yaml.safe_dump(options, sort_keys=False)
 
 
 def sglang_server_flags(resolved: Resolved) -> str:

@@ -135,19 +135,21 @@ class TensorRtLlm(EngineKnobs):
         }
         return [f"{flag} {value}" for flag, value in named.items() if value is not None]
 
-    def serve_yaml(self, free_gpu_memory_fraction: float) -> str:
-        """The rest of them, as the file that `--extra_llm_api_options` reads; num_blocks becomes
-        kv_cache_config.max_tokens."""
-        lines = [
-            f"enable_chunked_prefill: {str(self.enable_chunked_prefill).lower()}",
-            "scheduler_config:",
-            f"  capacity_scheduler_policy: {self.capacity_scheduler_policy}",
-            f"  context_chunking_policy: {self.context_chunking_policy}",
-            "kv_cache_config:",
-            f"  enable_block_reuse: {str(self.enable_block_reuse).lower()}",
-            f"  tokens_per_block: {self.tokens_per_block}",
-            f"  free_gpu_memory_fraction: {free_gpu_memory_fraction:g}",
-        ]
+    def extra_llm_api_options(self, free_gpu_memory_fraction: float) -> dict[str, Any]:
+        """The knobs that are not flags, as the content of the file that `--extra_llm_api_options`
+        reads; num_blocks becomes kv_cache_config.max_tokens."""
+        kv_cache: dict[str, Any] = {
+            "enable_block_reuse": self.enable_block_reuse,
+            "tokens_per_block": self.tokens_per_block,
+            "free_gpu_memory_fraction": free_gpu_memory_fraction,
+        }
         if self.num_blocks is not None:
-            lines.append(f"  max_tokens: {self.num_blocks * self.tokens_per_block}")
-        return "\n".join(lines) + "\n"
+            kv_cache["max_tokens"] = self.num_blocks * self.tokens_per_block
+        return {
+            "enable_chunked_prefill": self.enable_chunked_prefill,
+            "scheduler_config": {
+                "capacity_scheduler_policy": self.capacity_scheduler_policy,
+                "context_chunking_policy": self.context_chunking_policy,
+            },
+            "kv_cache_config": kv_cache,
+        }
