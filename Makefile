@@ -52,7 +52,7 @@ develop: .venv/develop
 # make calibrate TABLE=step_latencies.csv [ALLREDUCE=allreduce.csv]
 calibrate: .venv/runtime
 	@test -n "$(TABLE)" || { echo "usage: make calibrate TABLE=path [ALLREDUCE=path]"; exit 2; }
-	$(VENV)/python -m sim.calibrate $(TABLE) $(ALLREDUCE)
+	$(VENV)/python -m sim.latency.calibration $(TABLE) $(ALLREDUCE)
 
 bench-ui: .venv/develop
 	$(VENV)/python -m benchmarks.browser

@@ -24,8 +24,8 @@ from gpu_backend.calibrate_command import longest_of, mixed_scenario, rate_of, s
 from gpu_backend.device import Device, choose
 from gpu_backend.device_options import device_options
 from gpu_backend.run import POINTS, RealRun, compare, run_scenario
-from sim import latency
-from sim.run import workload_of
+from sim.latency import model as latency_model
+from sim.results.run import workload_of
 
 RATES = (0.5, 1.0, 1.5)  # of the rate that is calibrated at
 OTHER_SEED = 100
@@ -64,7 +64,7 @@ def main(model: str, repeats: int, kind: str, dtype: str, threads: int | None) -
         f"calibrated on {found.num_steps} steps: held-out MAPE {found.mape:.1%}, "
         f"p90 {found.p90_error:.1%}, R2 {found.r2:.3f}"
     )
-    times = latency.measured(found.coefficients.model_dump())
+    times = latency_model.measured(found.coefficients.model_dump())
     step_error = one_plan(fixed, times)
     worst = max(told(factor, runs, times) for factor, runs in others.items())
     kept = step_error <= STEP_PROMISE and worst <= FIGURE_PROMISE

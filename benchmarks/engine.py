@@ -39,9 +39,9 @@ from gpu_backend.model_zoo import Loaded
 from gpu_backend.run import make_runner
 from gpu_backend.runner import Runner
 from gpu_backend.serving import Served, serve
-from sim.knobs import VllmV1
-from sim.requests import Table
-from sim.state import POLICY, records
+from sim.core.requests import Table
+from sim.core.state import POLICY, records
+from sim.engines.knobs import VllmV1
 
 REQUESTS, PROMPT, OUTPUT = 8, 64, 32
 DECODE_CONTEXT = 128

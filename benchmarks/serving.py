@@ -16,8 +16,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from sim.run import simulate
-from sim.scenario import parse_scenario
+from sim.results.run import simulate
+from sim.scenario.load import parse_scenario
 
 CLOSED_LOOP = re.compile(r"isl (\d+) osl (\d+) concurrency (\d+)")
 LOG = "vllm019_rtx4090_llama8b"

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from sim.exit_status import INTERRUPTED
+from sim.cli.exit_status import INTERRUPTED
 
 # torch takes seconds to load, and Ctrl-C may come in them; an exception would get lost in an import
 before = signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
@@ -27,8 +27,8 @@ try:
     from gpu_backend.serve_check import serve_check_command
     from gpu_backend.temperatures import TEMPERATURES
     from gpu_backend.terminal import cancel_once_begun, progress_line
-    from sim.run import workload_of
-    from sim.scenario import Scenario, load_scenario
+    from sim.results.run import workload_of
+    from sim.scenario.load import Scenario, load_scenario
 finally:
     signal.signal(signal.SIGINT, before)
 
@@ -125,9 +125,9 @@ def run_command(
 def notes_of(scenario: Scenario, run: RealRun) -> list[str]:
     """How a run ended, where it did not finish, and whether its times count."""
     notes = []
-    if run.trace.status != "finished":
-        status = run.trace.status
-        reason = run.trace.reason or status
+    if run.recording.status != "finished":
+        status = run.recording.status
+        reason = run.recording.reason or status
         notes.append(reason if reason.startswith(status) else f"{status}: {reason}")
     if run.served.contaminated_why is not None:
         notes.append(f"the times are not those of a quiet machine: {run.served.contaminated_why}")
@@ -141,7 +141,8 @@ def table(comparison: Comparison) -> str:
     run = comparison.run
     lines = [
         f"{run.device.title}, {run.device.dtype_name}, {run.device.threads} threads; {run.backend}",
-        f"{run.loaded.title}: {len(run.trace.requests)} requests, {len(run.trace.steps)} steps",
+        f"{run.loaded.title}: {len(run.recording.requests)} requests, "
+        f"{len(run.recording.steps)} steps",
         f"{'':<{LABEL}}{'measured':>12}{'simulated':>12}{'difference':>12}",
     ]
     sides = (comparison.measured, comparison.simulated, comparison.difference)
@@ -155,7 +156,7 @@ def table(comparison: Comparison) -> str:
         lines.append(
             f"step time, mean absolute error of the simulation: {comparison.step_error:.1%}"
         )
-    for r in range(len(run.trace.requests)):
+    for r in range(len(run.recording.requests)):
         text = " ".join(run.text(r).split())[:SHOWN_TEXT]
         lines.append(f"{run.order.workload.label(r):<{LABEL}}{text}")
     return "\n".join(lines)

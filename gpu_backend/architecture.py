@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sim import catalog
-from sim.model_config import model_from_config
+from sim.hardware import catalog
+from sim.scenario.model_config import model_from_config
 
 __all__ = ["NAMED", "Architecture", "RopeScaling", "from_config", "named"]
 

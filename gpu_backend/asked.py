@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_backend.sampling import Sampling
-from sim.requests import REAL_OUTPUTS, RUN, Table, empty_requests
+from sim.core.requests import REAL_OUTPUTS, RUN, Table, empty_requests
 
 __all__ = ["Asked", "ask"]
 
@@ -69,7 +69,7 @@ def ask(
         requests.arrival_s = arrivals
     else:
         requests = table.copy()
-    requests.prompt_len = requests.num_tokens = lengths
+    requests.num_prompt_tokens = requests.num_tokens = lengths
     requests.output_base = REAL_OUTPUTS
     outputs = np.minimum(requests.max_tokens, requests.output_len)
     tokens = np.zeros((n, int((lengths + outputs).max(initial=1))), np.int64)

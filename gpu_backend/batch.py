@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sim import reasons
-from sim.requests import Table
-from sim.state import State
+from sim.core import reasons
+from sim.core.requests import Table
+from sim.core.state import State
 
 __all__ = ["Batch", "Rows", "make_batch", "rows_of"]
 
@@ -45,9 +45,9 @@ def rows_of(state: State, replica: int) -> Rows:
     that are done; the extra tokens are rows that nobody samples. Their KV lands in blocks that the
     member holds anyway, behind its own tokens, where nobody attends to it.
     """
-    plan = state.plan[replica, : state.counters[replica].num_planned]
+    plan = state.plan[replica, : state.counters[replica].num_scheduled]
     request = plan.request.astype(np.int64)
-    start, count = plan.num_computed.astype(np.int64), plan.num_tokens.astype(np.int64)
+    start, count = plan.num_computed_tokens.astype(np.int64), plan.num_tokens.astype(np.int64)
     rows = Rows(request, start, count, np.arange(len(plan)), count == plan.num_needed)
     if not state.policy[replica].hold_finished or not len(plan):
         return rows
@@ -56,11 +56,11 @@ def rows_of(state: State, replica: int) -> Rows:
 
 def pad(rows: Rows, requests: Table, members: Ints) -> Rows:
     """The rows of a static batch with those of its padding."""
-    longest = int(requests.prompt_len[members].max())
-    outputs = int(requests.num_outputs[members].max())
+    longest = int(requests.num_prompt_tokens[members].max())
+    outputs = int(requests.num_output_tokens[members].max())
     if outputs == 0:
-        short = rows.request[requests.prompt_len[rows.request] < longest]
-        start = requests.prompt_len[short].astype(np.int64)
+        short = rows.request[requests.num_prompt_tokens[rows.request] < longest]
+        start = requests.num_prompt_tokens[short].astype(np.int64)
         count = longest - start
     else:
         short = members[requests.status[members] != reasons.RUNNING].astype(np.int64)

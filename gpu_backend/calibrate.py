@@ -3,7 +3,7 @@
     seconds = step + p P + d D + c C + x X + e [P > 0 or D > G] [+ h max(T0, P + D)]
 
 P prefill tokens, D decodes, C sum of the decodes' contexts, X sum of n (start + n / 2) over
-chunks: the load columns of trace.STEP. Non-negative least squares, each step weighted by
+chunks: the load columns of recording.STEP. Non-negative least squares, each step weighted by
 1 / seconds, so that relative errors count alike and no coefficient comes out negative, as plain
 least squares gives them on noisy steps. The hinge is a floor under the token term: a step reads
 all weights however few its tokens. G is how many decodes the engine runs as a whole
@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import nnls
 
-from sim.latency import measured, steps_seconds
-from sim.profiles import Coefficients, Profile
-from sim.requests import Table
+from sim.core.requests import Table
+from sim.latency.model import measured, steps_seconds
+from sim.latency.profiles import Coefficients, Profile
 
 __all__ = ["CalibrationError", "Fit", "fit", "predict"]
 
@@ -76,7 +76,7 @@ def fit(
     max_context: int | None = None,
     contaminated: str | None = None,
 ) -> Fit:
-    """Fit the measured `steps` (rows of trace.STEP, duration_s what the clock said).
+    """Fit the measured `steps` (rows of recording.STEP, duration_s what the clock said).
 
     graph_decodes: decodes that ran as a whole where they were alone, 0 where every step was eager.
     max_context: the longest context that was reached; None: what the steps themselves show.

@@ -23,12 +23,12 @@ from gpu_backend.device_options import device_options
 from gpu_backend.machine import first_guess, measure_limits
 from gpu_backend.run import RealRun, Update, run_scenario
 from gpu_backend.terminal import cancel_once_begun, progress_line
-from sim import profiles
-from sim.commands import Refused
-from sim.exit_status import INTERRUPTED
-from sim.requests import Table
-from sim.run import workload_of
-from sim.scenario import Scenario, parse_scenario
+from sim.cli.commands import Refused
+from sim.cli.exit_status import INTERRUPTED
+from sim.core.requests import Table
+from sim.latency import profiles
+from sim.results.run import workload_of
+from sim.scenario.load import Scenario, parse_scenario
 
 __all__ = ["Calibration", "calibrate", "calibrate_command", "mixed_scenario", "rate_of"]
 
@@ -138,18 +138,18 @@ def calibrate(
         )
         if run.served.error is not None:
             raise CalibrationError(run.served.error)
-        if run.trace.status == "cancelled":
+        if run.recording.status == "cancelled":
             raise CalibrationError("cancelled")
         if run.served.contaminated_why is None:
             runs.append(run)
         else:
             left_out.append(run.served.contaminated_why)
-        if sum(len(run.trace.steps) for run in runs) >= ENOUGH_STEPS:
+        if sum(len(run.recording.steps) for run in runs) >= ENOUGH_STEPS:
             break
         if not runs and len(left_out) > MOST_ROUNDS // 2:
             break
     contaminated = None if runs else f"{left_out[-1]} (in {len(left_out)} of {len(left_out)} runs)"
-    steps = steps_of(runs) if runs else run.trace.steps
+    steps = steps_of(runs) if runs else run.recording.steps
     found = fit(
         steps,
         hinge=hinge,
@@ -163,14 +163,14 @@ def calibrate(
 
 def steps_of(runs: list[RealRun]) -> Table:
     """The steps of all runs, behind each other."""
-    steps: Table = np.concatenate([run.trace.steps for run in runs]).view(np.recarray)
+    steps: Table = np.concatenate([run.recording.steps for run in runs]).view(np.recarray)
     return steps
 
 
 def longest_of(run: RealRun) -> int:
     """The longest context that a run reached."""
-    requests = run.trace.requests
-    return int((requests.prompt_len + requests.num_outputs).max())
+    requests = run.recording.requests
+    return int((requests.num_prompt_tokens + requests.num_output_tokens).max())
 
 
 # --- the command ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 from numba import prange
 
 from gpu_backend.stored_numbers import narrow, widen
-from sim.compiled import INNER, OPTIONS
+from sim.core.compiled import INNER, OPTIONS
 
 __all__ = ["COMPILES", "decode_layer", "head_product", "use_threads"]
 

@@ -28,7 +28,7 @@ from gpu_backend.address import Endpoint, EndpointError
 from gpu_backend.chunks import DONE, EventReader, StreamError, error_text, read_chunk
 from gpu_backend.outcome import Outcome
 from gpu_backend.prompts import prompt_ids, prompt_text
-from sim.workload import Workload
+from sim.workload.workload import Workload
 
 __all__ = ["Caps", "Client", "check_workload", "measure"]
 
@@ -98,7 +98,7 @@ def check_workload(workload: Workload, caps: Caps) -> None:
         raise EndpointError("a closed loop has no arrival times; an open-loop class is needed")
     if len(workload) > caps.requests:
         raise EndpointError(f"{len(workload):,} requests; at most {caps.requests:,} are sent")
-    tokens = workload.num_prompt_tokens + workload.num_output_tokens
+    tokens = workload.total_prompt_tokens + workload.total_output_tokens
     if tokens > caps.tokens:
         raise EndpointError(f"{tokens:,} tokens in all; at most {caps.tokens:,} are asked for")
     last_s = float(workload.arrival_s.max(initial=0.0))

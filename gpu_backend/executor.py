@@ -19,8 +19,8 @@ from gpu_backend.kv_pool import KvPool
 from gpu_backend.measure import Stopwatch
 from gpu_backend.runner import Runner
 from gpu_backend.sampling import sample
-from sim import reasons
-from sim.state import State
+from sim.core import reasons
+from sim.core.state import State
 
 __all__ = ["Executed", "Executor"]
 
@@ -108,7 +108,7 @@ class Executor:
         swapped = {int(r) for r in state.swapped[replica, : state.counters[replica].num_swapped]}
         block_size = int(state.policy[replica].block_size)
         for r in swapped - self.host.keys():
-            used = -(-int(state.requests[r].num_computed) // block_size)
+            used = -(-int(state.requests[r].num_computed_tokens) // block_size)
             self.host[r] = self.pool.copy_out(self.held[r][:used])
         running = [int(r) for r in state.running[replica, : state.counters[replica].num_running]]
         self.held = {r: block_table(state, replica, r) for r in running}

@@ -1,8 +1,8 @@
 """Paged KV memory: the tensors behind the block ids that the scheduler hands out.
 
 keys, values: (num_layers, num_blocks, block_size, num_kv_heads, head_dim). There is no block
-manager here: who holds which block is the scheduler's business (sim/kv_cache.py). Block 0 is its
-null block, which nobody gets; here it holds zeros, and padding of a gather reads it.
+manager here: who holds which block is the scheduler's business (sim/core/kv_cache.py). Block 0 is
+its null block, which nobody gets; here it holds zeros, and padding of a gather reads it.
 
 A block's memory is whatever its last holder left. What a step may read of a block that is only
 partly filled is its tail, and `open_blocks` clears that once, when the block is first written; so

@@ -14,7 +14,7 @@ import torch
 
 from gpu_backend.architecture import Architecture
 from gpu_backend.device import Device
-from sim import latency
+from sim.latency import model as latency_model
 
 __all__ = ["Limits", "bandwidth", "best_seconds", "first_guess", "gemm_flops", "measure_limits"]
 
@@ -68,4 +68,4 @@ def first_guess(architecture: Architecture, device: Device, limits: Limits) -> A
     shape = architecture.shape
     read = shape.linear_parameters + shape.head_parameters
     token_s = 2.0 * shape.linear_parameters / limits.flops
-    return latency.linear(read * device.element_bytes / limits.bandwidth, token_s, token_s)
+    return latency_model.linear(read * device.element_bytes / limits.bandwidth, token_s, token_s)

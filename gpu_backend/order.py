@@ -16,9 +16,9 @@ from gpu_backend.kv_pool import block_bytes
 from gpu_backend.model_zoo import Loaded
 from gpu_backend.sampling import Sampling
 from gpu_backend.texts import prompts_of
-from sim.requests import Table
-from sim.scenario import Resolved, Scenario, ScenarioError, resolve
-from sim.workload import PER_REQUEST, Workload, to_requests
+from sim.core.requests import Table
+from sim.scenario.load import Resolved, Scenario, ScenarioError, resolve
+from sim.workload.workload import PER_REQUEST, Workload, to_requests
 
 __all__ = ["MOST_REQUESTS", "MOST_TOKENS", "Order", "order"]
 
@@ -87,7 +87,7 @@ def order(
 def shorten(workload: Workload, loaded: Loaded, guess: Any, notes: list[str]) -> Workload:
     """The requests that fit the model's context, and of these as many as there is time for."""
     longest = loaded.model.architecture.shape.max_model_len
-    whole = workload.prompt_len.astype(np.int64) + workload.output_len
+    whole = workload.num_prompt_tokens.astype(np.int64) + workload.output_len
     keep = whole <= longest
     if not keep.all():
         notes.append(
@@ -95,7 +95,7 @@ def shorten(workload: Workload, loaded: Loaded, guess: Any, notes: list[str]) ->
             f"{loaded.title}: left out"
         )
     outputs = workload.output_len.astype(np.float64)
-    seconds = workload.prompt_len * guess.prefill_token_s
+    seconds = workload.num_prompt_tokens * guess.prefill_token_s
     seconds += outputs * (guess.decode_s + guess.step_s)
     affordable = np.cumsum(np.where(keep, seconds, 0.0)) <= MOST_SECONDS
     affordable &= np.cumsum(np.where(keep, whole, 0)) <= MOST_TOKENS
@@ -156,6 +156,6 @@ def fit_blocks(
 
 def most_blocks(workload: Workload, row: Any) -> int:
     """KV blocks that the requests could hold all at once, those of a slot or a rectangle whole."""
-    longest = int((workload.prompt_len + workload.max_tokens).max())
+    longest = int((workload.num_prompt_tokens + workload.max_tokens).max())
     per_request = -(-min(longest, int(row.max_model_len)) // int(row.block_size)) + 1
     return per_request * min(len(workload), int(row.max_num_seqs))

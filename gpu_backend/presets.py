@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from sim.scenario import Scenario, parse_scenario
+from sim.scenario.load import Scenario, parse_scenario
 
 __all__ = ["DEFAULT", "PRESETS", "scenario"]
 

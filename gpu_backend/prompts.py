@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.workload import Workload
+from sim.workload.workload import Workload
 
 __all__ = ["prompt_ids", "prompt_text"]
 
@@ -27,7 +27,7 @@ WORDS = COMMON.split()
 
 
 def content_ids(workload: Workload, i: int) -> NDArray[np.int64]:
-    """(prompt_len,) The ids of request i's prompt as the simulation knows them."""
+    """(num_prompt_tokens,) The ids of request i's prompt as the simulation knows them."""
     return np.concatenate(
         [np.arange(first, first + n, dtype=np.int64) for first, n in workload.content(i)]
     )

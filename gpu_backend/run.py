@@ -26,12 +26,14 @@ from gpu_backend.paged_attention import choose_attention
 from gpu_backend.runner import Runner, cuda_capture
 from gpu_backend.sampling import Sampling
 from gpu_backend.serving import Served, serve
-from sim import engine, latency, metrics
-from sim.requests import OUTPUT_BASE, OUTPUT_STRIDE, Table
-from sim.scenario import Scenario
-from sim.state import State
-from sim.trace import Trace
-from sim.workload import Workload
+from sim.cluster import simulator
+from sim.core.recording import Recording
+from sim.core.requests import OUTPUT_BASE, OUTPUT_STRIDE, Table
+from sim.core.state import State
+from sim.latency import model as latency_model
+from sim.results import metrics
+from sim.scenario.load import Scenario
+from sim.workload.workload import Workload
 
 __all__ = ["Comparison", "RealRun", "Update", "compare", "make_runner", "run_scenario"]
 
@@ -73,8 +75,8 @@ class RealRun:
     graph_decodes: int  # that run as a whole where they are alone; 0: every step is eager
 
     @property
-    def trace(self) -> Trace:
-        return self.served.trace
+    def recording(self) -> Recording:
+        return self.served.recording
 
     def text(self, r: int) -> str:
         """What request `r` generated, as text."""
@@ -82,7 +84,7 @@ class RealRun:
 
     def prompt(self, r: int) -> str:
         """The prompt of request `r`, as text."""
-        length = int(self.order.asked.requests.prompt_len[r])
+        length = int(self.order.asked.requests.num_prompt_tokens[r])
         return self.loaded.tokenizer.decode(self.order.asked.tokens[r, :length].tolist())
 
 
@@ -129,7 +131,7 @@ def run_scenario(
         wanted.policy,
         executor,
         loop_think_s=wanted.workload.loop_think_s,
-        limits=engine.Limits(
+        limits=simulator.Limits(
             horizon_s=np.inf if limits.horizon_s is None else limits.horizon_s,
             max_steps=limits.max_steps,
             deadline_s=deadline_s,
@@ -165,7 +167,7 @@ def warm_up(runner: Runner, wanted: Order) -> None:
     leave in a block is overwritten before it is read."""
     row = wanted.policy[0]
     length = max(
-        min(16, int(row.max_model_len) - 4, int(wanted.asked.requests.prompt_len.max())), 1
+        min(16, int(row.max_model_len) - 4, int(wanted.asked.requests.num_prompt_tokens.max())), 1
     )
     asked = ask([[1] * length, [2] * length], 3)
     serve(asked, wanted.policy, Executor(runner, asked))
@@ -180,7 +182,7 @@ class Comparison:
     latency model says of its load."""
 
     run: RealRun
-    simulated_trace: Trace
+    simulated_trace: Recording
     step_s: NDArray[np.float64]
     measured: dict[str, Any]
     simulated: dict[str, Any]
@@ -194,7 +196,7 @@ class Comparison:
 
     def report(self) -> dict[str, Any]:
         """`run --json`."""
-        run, steps = self.run, self.run.trace.steps
+        run, steps = self.run, self.run.recording.steps
         return {
             "device": run.device.title,
             "backend": run.backend,
@@ -228,36 +230,36 @@ def compare(run: RealRun, times: Any = None) -> Comparison:
         replica = run.order.resolved.replicas[0]
         measured = replica.replica.latency.kind not in ("linear", "roofline")
         times = replica.latency if measured else run.guess
-    row: Table = np.array([times], latency.LATENCY).view(np.recarray)
-    simulated = engine.run(
-        as_served(run.order.asked, run.trace.requests),
+    row: Table = np.array([times], latency_model.LATENCY).view(np.recarray)
+    simulated = simulator.run(
+        as_served(run.order.asked, run.recording.requests),
         run.order.asked.runs,
         run.order.policy,
         row,
         loop_think_s=run.order.workload.loop_think_s,
     )
-    seconds = np.zeros(len(run.trace.steps))
-    latency.steps_seconds(row[0], run.trace.steps, seconds)
-    real, ours = figures(run.trace), figures(simulated)
+    seconds = np.zeros(len(run.recording.steps))
+    latency_model.steps_seconds(row[0], run.recording.steps, seconds)
+    real, ours = figures(run.recording), figures(simulated)
     return Comparison(run, simulated, seconds, real, ours, difference(real, ours))
 
 
 def as_served(asked: Asked, served: Table) -> Table:
     """The requests with the lengths that they came to; outputs are a run nobody shares."""
     requests = asked.requests.copy()
-    ended = np.asarray(served.num_outputs)
+    ended = np.asarray(served.num_output_tokens)
     requests.output_len = np.where(ended > 0, ended, requests.output_len)
     requests.output_base = OUTPUT_BASE + OUTPUT_STRIDE * np.arange(len(requests))
     return requests
 
 
-def figures(trace: Trace) -> dict[str, Any]:
+def figures(recording: Recording) -> dict[str, Any]:
     """p50 and p95 of TTFT, ITL, TPOT and E2E; duration; output tokens a second."""
-    requests = trace.requests
-    finished = requests[requests.num_outputs > 0]
+    requests = recording.requests
+    finished = requests[requests.num_output_tokens > 0]
     blocks = {
         "ttft_s": metrics.present(metrics.ttft_s(requests)),
-        "itl_s": metrics.weighted_block(*metrics.itl_values(trace)),
+        "itl_s": metrics.weighted_block(*metrics.itl_values(recording)),
         "tpot_s": metrics.present(metrics.tpot_s(finished)),
         "e2e_s": metrics.present(metrics.e2e_s(finished)),
     }
@@ -265,9 +267,9 @@ def figures(trace: Trace) -> dict[str, Any]:
         name: None if block is None else {point: block[point] for point in POINTS}
         for name, block in blocks.items()
     }
-    duration = metrics.duration_s(trace)
+    duration = metrics.duration_s(recording)
     found["duration_s"] = duration
-    tokens = int(requests.num_outputs.sum(dtype=np.int64))
+    tokens = int(requests.num_output_tokens.sum(dtype=np.int64))
     found["output_tokens_per_s"] = metrics.per_second(tokens, duration)
     return found
 

@@ -11,11 +11,11 @@ from gpu_backend.address import ENDPOINTS, KEY, endpoint_of
 from gpu_backend.endpoint import Client, measure
 from gpu_backend.serve_figures import BLOCKS, compare
 from gpu_backend.terminal import cancel_once_begun, progress_line
-from sim.commands import Refused
-from sim.exit_status import INTERRUPTED
-from sim.run import workload_of
-from sim.scenario import Scenario, load_scenario, parse_scenario
-from sim.workload import Workload
+from sim.cli.commands import Refused
+from sim.cli.exit_status import INTERRUPTED
+from sim.results.run import workload_of
+from sim.scenario.load import Scenario, load_scenario, parse_scenario
+from sim.workload.workload import Workload
 
 __all__ = ["SMALL_WORKLOAD", "report_table", "serve_check_command"]
 

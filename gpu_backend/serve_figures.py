@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_backend.outcome import Outcome
-from sim.metrics import percentile_block
-from sim.run import run_resolved
-from sim.scenario import Scenario, resolve
-from sim.workload import Workload
+from sim.results.metrics import percentile_block
+from sim.results.run import run_resolved
+from sim.scenario.load import Scenario, resolve
+from sim.workload.workload import Workload
 
 __all__ = ["TPOT_DEFINITION", "compare", "gaps_of", "measured_figures", "simulated_figures"]
 
@@ -77,13 +77,13 @@ def as_served(workload: Workload, outcomes: Sequence[Outcome]) -> Workload:
     """The workload with the token counts that the server reported."""
     first = workload.first_run + workload.num_runs - 1
     shortest = np.array([workload.runs["start"][k] for k in first], np.int64) + 1
-    prompt, output = workload.prompt_len.copy(), workload.output_len.copy()
+    prompt, output = workload.num_prompt_tokens.copy(), workload.output_len.copy()
     for o in outcomes:
         if o.prompt_tokens is not None:
             prompt[o.index] = max(o.prompt_tokens, int(shortest[o.index]))
         if o.output_tokens:
             output[o.index] = o.output_tokens
-    return replace(workload, prompt_len=prompt, output_len=output, max_tokens=output)
+    return replace(workload, num_prompt_tokens=prompt, output_len=output, max_tokens=output)
 
 
 def simulated_figures(
@@ -149,7 +149,7 @@ def notes_of(workload: Workload, outcomes: Sequence[Outcome]) -> list[str]:
         notes.append(f"{undone} answers ended without [DONE]")
     for name, words in (("prompt_tokens", "prompt"), ("output_tokens", "output")):
         known = [o for o in finished if getattr(o, name) is not None]
-        wanted_of = workload.prompt_len if name == "prompt_tokens" else workload.output_len
+        wanted_of = workload.num_prompt_tokens if name == "prompt_tokens" else workload.output_len
         wanted = sum(int(wanted_of[o.index]) for o in known)
         real = sum(getattr(o, name) for o in known)
         if known and abs(real - wanted) > TOKENS_OFF * wanted:

@@ -21,12 +21,15 @@ from gpu_backend.asked import Asked
 from gpu_backend.device import OutOfMemory
 from gpu_backend.executor import Executed, Executor
 from gpu_backend.measure import STEP_TIME, Neighbours, contamination
-from sim import cluster, engine, moves, policies, reasons
-from sim.latency import LATENCY
-from sim.requests import Table
-from sim.state import State, records
-from sim.trace import Trace
-from sim.world import World
+from sim.cluster import loop, simulator
+from sim.cluster.cluster_state import World
+from sim.core import reasons
+from sim.core import scheduler_ops as ops
+from sim.core.recording import Recording
+from sim.core.requests import Table
+from sim.core.state import State, records
+from sim.engines import dispatch
+from sim.latency.model import LATENCY
 
 __all__ = ["Cancelled", "Served", "serve"]
 
@@ -42,7 +45,7 @@ class Served:
     """What a real run left. `trace.status` is the run's; `error` says in words what ended one that
     failed. times: STEP_TIME rows, one a finished step. outputs: generated token ids a request."""
 
-    trace: Trace
+    recording: Recording
     times: NDArray[np.void]
     outputs: tuple[tuple[int, ...], ...]
     error: str | None
@@ -60,7 +63,7 @@ def serve(
     executor: Executor,
     *,
     loop_think_s: tuple[float, ...] = (),
-    limits: engine.Limits = engine.NO_LIMITS,
+    limits: simulator.Limits = simulator.NO_LIMITS,
     cancelled: Callable[[], bool] = lambda: False,
     on_step: Callable[[State, Executed], None] = lambda state, executed: None,
 ) -> Served:
@@ -70,7 +73,7 @@ def serve(
     cancelled: asked before every layer; on_step: called when a step's tokens are on the host, with
     the state behind `complete`. limits.deadline_s: wall seconds of the whole run.
     """
-    state, world = engine.prepare(
+    state, world = simulator.prepare(
         asked.requests.copy(),
         asked.runs.copy(),
         policy,
@@ -78,7 +81,7 @@ def serve(
         loop_think_s=loop_think_s,
         limits=limits,
     )
-    engines = policies.only(int(policy[0].engine))
+    engines = dispatch.only(int(policy[0].engine))
     times: list[np.void] = []
     give_up = time.monotonic() + limits.deadline_s
     neighbours, started_s = Neighbours(), time.perf_counter()
@@ -94,17 +97,17 @@ def serve(
     planned = False  # a step that has not run yet
     try:
         while True:
-            outcome = cluster.next_step(state, world, engines)
-            if outcome == cluster.NO_ROOM:
-                state = engine.with_more_room(state, world)
+            outcome = loop.next_step(state, world, engines)
+            if outcome == loop.NO_ROOM:
+                state = simulator.with_more_room(state, world)
                 continue
-            if outcome != cluster.PLANNED:
-                status, reason = engine.explain_outcome(outcome, state, world)
+            if outcome != loop.PLANNED:
+                status, reason = simulator.explain_outcome(outcome, state, world)
                 break
             planned = True
             check()
             executed = executor.execute(state, 0, world.flags)
-            cluster.finish_step(state, world, 0, executed.seconds)
+            loop.finish_step(state, world, 0, executed.seconds)
             planned = False
             world.flags[:] = reasons.NOT_FINISHED
             times.append(executed.times)
@@ -125,7 +128,7 @@ def serve(
     flagged = float(rows["flagged"].mean()) if len(rows) else 0.0
     wall_s = time.perf_counter() - started_s
     return Served(
-        trace=engine.close(state, world, status, reason),
+        recording=simulator.close(state, world, status, reason),
         times=rows,
         outputs=outputs_of(state.requests, executor.tokens),
         error=error,
@@ -139,22 +142,26 @@ def take_back(state: State) -> None:
     step, log = state.steps[state.counters[0].step], state.log[0]
     log.num_steps = state.counters[0].step
     log.num_items, log.num_events = step.first_item, step.first_event
-    moves.cancel_step(state, 0)
+    ops.cancel_step(state, 0)
 
 
 def abort_all(state: State, world: World) -> State:
     """Whoever is left gives its blocks back."""
     left = [r for r in range(len(state.requests)) if state.requests[r].status in LIVE]
     if left:
-        state = engine.with_more_room(state, world)
+        state = simulator.with_more_room(state, world)
         for r in left:
-            moves.abort(state, r, float(state.counters[0].now_s))
+            ops.abort(state, r, float(state.counters[0].now_s))
     return state
 
 
 def outputs_of(requests: Table, tokens: NDArray[np.int64]) -> tuple[tuple[int, ...], ...]:
     return tuple(
-        tuple(tokens[r, request.prompt_len : request.prompt_len + request.num_outputs].tolist())
+        tuple(
+            tokens[
+                r, request.num_prompt_tokens : request.num_prompt_tokens + request.num_output_tokens
+            ].tolist()
+        )
         for r, request in enumerate(requests)
     )
 

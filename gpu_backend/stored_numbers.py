@@ -11,7 +11,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from sim.compiled import INNER, OPTIONS
+from sim.core.compiled import INNER, OPTIONS
 
 __all__ = ["narrow", "rounded", "widen"]
 

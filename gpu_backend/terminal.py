@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import click
 
-from sim.commands import cancel_on_interrupt
+from sim.cli.commands import cancel_on_interrupt
 
 __all__ = ["cancel_once_begun", "progress_line"]
 

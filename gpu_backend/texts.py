@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gpu_backend.model_zoo import Loaded
-from sim.workload import Workload
+from sim.workload.workload import Workload
 
 __all__ = ["prompts_of", "text_tokens"]
 

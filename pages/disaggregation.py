@@ -45,8 +45,8 @@ else:
     st.markdown(told.headline(split, mixed, setup))
 if not isinstance(split, str) or mixed != split:  # else there is nothing to draw
     lanes(shown.packet, key="pd_lanes")
-if not isinstance(split, str) and split.trace.status != "finished":
-    st.warning(f"Apart did not finish: {split.trace.reason}.")
+if not isinstance(split, str) and split.recording.status != "finished":
+    st.warning(f"Apart did not finish: {split.recording.reason}.")
 if setup.requests > board.MOST_DRAWN:
     st.caption(
         f"The lanes draw {board.MOST_DRAWN} of {setup.requests} requests; figures count all."

@@ -3,8 +3,8 @@
 import pandas as pd
 import streamlit as st
 
-from sim import catalog
-from sim.model_config import model_of
+from sim.hardware import catalog
+from sim.scenario.model_config import model_of
 from ui import address, controls, frame, glossary, models, panel, phases, presets
 from ui.figures.memory import swap_figure
 from ui.memory import block_map, board, costs, engines, form, prefixes

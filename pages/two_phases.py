@@ -2,8 +2,16 @@
 
 import streamlit as st
 
-from sim import catalog, latency_rows
-from sim.phases import Point, decode_step, knee_tokens, mixed_step, operating_point, prefill_step
+from sim.hardware import catalog
+from sim.latency import inputs as latency_inputs
+from sim.latency.roofline import (
+    Point,
+    decode_step,
+    knee_tokens,
+    mixed_step,
+    operating_point,
+    prefill_step,
+)
 from ui import frame, panel, phases, units
 from ui.figures.phases import parts_figure, per_token_figure, roofline_figure
 
@@ -28,7 +36,7 @@ with st.container(border=True):
     batch = phases.dial(two, "Decodes of the step", phases.BATCHES, 32, "phases_batch")
     context = phases.dial(three, "Context of each decode", phases.PROMPTS, 1024, "phases_context")
 
-row = latency_rows.roofline(model, gpu, precision, tp, "auto")
+row = latency_inputs.roofline(model, gpu, precision, tp, "auto")
 prefill = operating_point("prefill", row, prefill_step(tokens))
 decode = operating_point("decode", row, decode_step(batch, context))
 together = operating_point("together", row, mixed_step(tokens, batch, context))

@@ -6,13 +6,15 @@ from typing import Any
 import numpy as np
 from pydantic import TypeAdapter
 
-from sim import moves, policies, reasons
-from sim.content import run_table
-from sim.integrity import check_integrity
-from sim.knobs import Knobs
-from sim.latency import LATENCY, linear
-from sim.requests import PRIVATE_BASE, Table, empty_requests
-from sim.state import POLICY, State, columns, events_per_step, new_state, records
+from sim.core import reasons
+from sim.core import scheduler_ops as ops
+from sim.core.integrity import check_integrity
+from sim.core.requests import PRIVATE_BASE, Table, empty_requests
+from sim.core.state import POLICY, State, columns, events_per_step, new_state, records
+from sim.engines import dispatch
+from sim.engines.knobs import Knobs
+from sim.latency.model import LATENCY, linear
+from sim.workload.prompt_tokens import run_table
 
 # Roomy knobs of each engine; vLLM V1's blocks include the null block.
 ROOMY: dict[str, dict[str, Any]] = {
@@ -82,7 +84,7 @@ def request_table(
     """(requests, runs) for (prompt tokens, output tokens) each; private content by default."""
     asked = list(asked)
     table = empty_requests(len(asked))
-    table.prompt_len = [prompt for prompt, _ in asked]
+    table.num_prompt_tokens = [prompt for prompt, _ in asked]
     table.output_len = table.max_tokens = [output for _, output in asked]
     table.arrival_s = np.arange(len(asked))
     if contents is None:
@@ -91,7 +93,7 @@ def request_table(
     return table, runs
 
 
-PLANNED = ("request", "num_tokens", "num_computed")
+PLANNED = ("request", "num_tokens", "num_computed_tokens")
 
 
 def rows_of(table: Table, count: int, *names: str) -> list[tuple[int, ...]]:
@@ -125,22 +127,22 @@ class Server:
 
     def add(self, *rows: int) -> "Server":
         for r in rows:
-            moves.add(self.state, 0, r)
+            ops.add(self.state, 0, r)
         return self
 
     def abort(self, r: int) -> bool:
-        return bool(moves.abort(self.state, r, self.now_s))
+        return bool(ops.abort(self.state, r, self.now_s))
 
     def plan(self) -> list[tuple[int, int, int]]:
         """schedule(): (request, tokens, computed before) in batch order."""
         columns(self.state.log)["num_events"] = 0
-        policies.schedule(self.state, 0)
-        return rows_of(self.state.plan[0], self.count("num_planned"), *PLANNED)
+        dispatch.schedule(self.state, 0)
+        return rows_of(self.state.plan[0], self.count("num_scheduled"), *PLANNED)
 
     def complete(self) -> list[int]:
         """complete(): who finished."""
         self.now_s += 1.0
-        moves.complete(self.state, 0, self.flags, self.now_s)
+        ops.complete(self.state, 0, self.flags, self.now_s)
         self.flags[:] = reasons.NOT_FINISHED
         if self.check:
             check_integrity(self.state)

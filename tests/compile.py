@@ -17,9 +17,10 @@ from gpu_backend.run import make_runner
 from gpu_backend.serving import serve
 from gpu_backend.tokenizer import ByteTokenizer
 from gpu_backend.weights import random_model
-from sim import cluster, engine, policies
-from sim.fleet import Fleet
-from sim.world import BOTH, DECODE, PREFILL
+from sim.cluster import loop, simulator
+from sim.cluster.cluster_state import BOTH, DECODE, PREFILL
+from sim.cluster.topology import Fleet
+from sim.engines import dispatch
 from tests.builders import ROOMY, Server, linear_latency, policy_rows, request_table
 
 TWO = [(8, 2), (8, 2)]  # prompt and output tokens of the requests that are run
@@ -29,11 +30,11 @@ def alone(name: str) -> None:
     """A lone server: in the simulator, and stepped for the real engine."""
     table, runs = request_table(TWO)
     policy, latency = policy_rows(name), linear_latency()
-    engine.run(table, runs, policy, latency)
-    state, world = engine.prepare(table, runs, policy, latency)
-    engines = policies.used(policy.engine)
-    while cluster.next_step(state, world, engines) == cluster.PLANNED:
-        cluster.finish_step(state, world, 0, 0.01)
+    simulator.run(table, runs, policy, latency)
+    state, world = simulator.prepare(table, runs, policy, latency)
+    engines = dispatch.used(policy.engine)
+    while loop.next_step(state, world, engines) == loop.PLANNED:
+        loop.finish_step(state, world, 0, 0.01)
 
 
 def together(role: int, other: int, *names: str) -> None:
@@ -41,8 +42,8 @@ def together(role: int, other: int, *names: str) -> None:
     table, runs = request_table(TWO)
     policy = np.concatenate([policy_rows(name) for name in names]).view(np.recarray)
     fleet = Fleet((role, other), kv_token_bytes=(1.0, 1.0), disaggregated=role != other)
-    limits = engine.Limits(max_steps=1)  # cut short, which winds up
-    engine.run(table, runs, policy, linear_latency(2), fleet=fleet, limits=limits)
+    limits = simulator.Limits(max_steps=1)  # cut short, which winds up
+    simulator.run(table, runs, policy, linear_latency(2), fleet=fleet, limits=limits)
 
 
 def by_hand() -> None:

@@ -3,8 +3,8 @@ times can be worked out by hand."""
 
 from typing import Any
 
-from sim.run import Result, simulate
-from sim.scenario import Scenario, parse_scenario
+from sim.results.run import Result, simulate
+from sim.scenario.load import Scenario, parse_scenario
 from tests.field.field import LINEAR, asked, at
 
 STEP_S, PREFILL_TOKEN_S, DECODE_S = 0.005, 1.2e-5, 4e-5

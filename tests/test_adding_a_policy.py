@@ -33,7 +33,7 @@ for seed in range(20):
     server = builders.Server(asked, engine="shortest_prompt_first").add(*range(20))
     server.run()
     assert server.free == 60
-    assert server.state.requests.num_outputs.tolist() == [output for _, output in asked]
+    assert server.state.requests.num_output_tokens.tolist() == [output for _, output in asked]
 print("built")
 """
 

@@ -1,20 +1,12 @@
 """Clusters: conservation over pools, one path for a lone server, routers, random clusters."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sim import cluster, engine, policies, reasons
-from sim.content import private_content, run_table
-from sim.fleet import Fleet
-from sim.integrity import check_integrity
-from sim.requests import Table, empty_requests
-from sim.run import simulate
-from sim.scenario import ScenarioError, load_scenario
-from sim.trace import Trace
-from sim.world import (
+from sim.cluster import loop, simulator
+from sim.cluster.cluster_state import (
     BOTH,
     BUSY,
     DECODE,
@@ -27,26 +19,35 @@ from sim.world import (
     ROUTERS,
     TOO_SHORT,
 )
+from sim.cluster.topology import Fleet
+from sim.core import reasons
+from sim.core.integrity import check_integrity
+from sim.core.recording import Recording
+from sim.core.requests import Table, empty_requests
+from sim.engines import dispatch
+from sim.results.run import simulate
+from sim.scenario.load import ScenarioError, load_scenario
+from sim.workload.prompt_tokens import private_content, run_table
 from tests.builders import linear_latency, policy_rows
+from tests.conftest import EXAMPLES
 
 TOKEN_BYTES = 1_000.0
-EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def table_of(generator: np.random.Generator, n: int, shared: bool) -> tuple[Table, Table]:
     """Random requests, some of which share a prefix, go away early or end early."""
     table = empty_requests(n)
     table.arrival_s = np.sort(generator.exponential(0.01, n).cumsum())
-    table.prompt_len = generator.integers(1, 120, n)
+    table.num_prompt_tokens = generator.integers(1, 120, n)
     table.max_tokens = generator.integers(1, 40, n)
     table.output_len = np.minimum(table.max_tokens, generator.integers(1, 40, n))
     leaves = generator.random(n) < 0.15
     table.abort_after_s = np.where(leaves, generator.exponential(0.1, n), np.inf)
     if shared:
-        prompts = [[(int(generator.integers(3)) * 1000, int(k))] for k in table.prompt_len]
+        prompts = [[(int(generator.integers(3)) * 1000, int(k))] for k in table.num_prompt_tokens]
         runs, table.first_run, table.num_runs = run_table(prompts)
     else:
-        runs, table.first_run, table.num_runs = private_content(table.prompt_len)
+        runs, table.first_run, table.num_runs = private_content(table.num_prompt_tokens)
     return table, runs
 
 
@@ -89,21 +90,21 @@ def random_fleet(generator: np.random.Generator, seed: int) -> tuple[Fleet, int]
 
 def run_checked(
     table: Table, runs: Table, policy: Table, latency: Table, fleet: Fleet
-) -> tuple[Trace, Any, Any]:
+) -> tuple[Recording, Any, Any]:
     """Run, and check every server's state whenever a step has been planned and run."""
-    state, world = engine.prepare(table, runs, policy, latency, fleet=fleet)
-    used = policies.used(policy.engine)
+    state, world = simulator.prepare(table, runs, policy, latency, fleet=fleet)
+    used = dispatch.used(policy.engine)
     for taken in range(100_000):
-        outcome = cluster.run_slice(state, world, used, engine.pools_of(world), 1)
-        if outcome == cluster.NO_ROOM:
-            state = engine.with_more_room(state, world)
-        elif outcome != cluster.SLICE_OVER:
+        outcome = loop.run_slice(state, world, used, simulator.pools_of(world), 1)
+        if outcome == loop.NO_ROOM:
+            state = simulator.with_more_room(state, world)
+        elif outcome != loop.SLICE_OVER:
             break
         if taken % 7 == 0:
             for replica in range(len(policy)):
                 check_integrity_between(state, world, replica)
-    trace = engine.close(state, world, *engine.explain_outcome(outcome, state, world))
-    return trace, state, world
+    recording = simulator.close(state, world, *simulator.explain_outcome(outcome, state, world))
+    return recording, state, world
 
 
 def check_integrity_between(state: Any, world: Any, replica: int) -> None:
@@ -120,10 +121,10 @@ def test_random_clusters_lose_nothing(seed: int) -> None:
     table, runs = table_of(generator, int(generator.integers(5, 80)), bool(generator.integers(2)))
     fleet, servers = random_fleet(generator, seed)
     policy = rows_of(generator, servers, bool(generator.integers(2)))
-    trace, state, world = run_checked(table, runs, policy, linear_latency(servers), fleet)
+    recording, state, world = run_checked(table, runs, policy, linear_latency(servers), fleet)
 
-    assert trace.status == "finished", trace.reason
-    requests, n = trace.requests, len(table)
+    assert recording.status == "finished", recording.reason
+    requests, n = recording.requests, len(table)
     ended = (
         reasons.FINISHED,
         reasons.ABORTED_REQUEST,
@@ -133,13 +134,13 @@ def test_random_clusters_lose_nothing(seed: int) -> None:
     assert np.isin(requests.status, ended).all()
     finished = requests.status == reasons.FINISHED
     wanted = np.minimum(requests.max_tokens, requests.output_len)
-    wanted = np.minimum(wanted, policy[0].max_model_len - requests.prompt_len)
-    assert (requests.num_outputs[finished] == wanted[finished]).all()
+    wanted = np.minimum(wanted, policy[0].max_model_len - requests.num_prompt_tokens)
+    assert (requests.num_output_tokens[finished] == wanted[finished]).all()
     assert (requests.end_s[finished] >= requests.first_token_s[finished]).all()
 
     # every finished request was prefilled once, and its KV met exactly one fate
-    ways = trace.journeys[:n]
-    assert (trace.legs.status[finished] == reasons.FINISHED).all()
+    ways = recording.journeys[:n]
+    assert (recording.legs.status[finished] == reasons.FINISHED).all()
     fates = (MOVED, FINISHED_AT_PREFILL, TOO_SHORT, KV_UNUSED, LOAD_RECOMPUTED)
     assert np.isin(ways.outcome[finished], fates).all()
     assert (ways.outcome[requests.status == reasons.FAILED] == LOAD_FAILED).all()
@@ -147,20 +148,27 @@ def test_random_clusters_lose_nothing(seed: int) -> None:
     assert (ways.end_s[moved] >= ways.prefill_end_s[moved]).all()
     expected = ways.num_tokens[moved] * TOKEN_BYTES
     np.testing.assert_allclose(ways.total_bytes[moved], expected)
-    assert (ways.num_tokens[moved] + requests.hit_tokens[moved] == requests.prompt_len[moved]).all()
+    assert (
+        ways.num_tokens[moved] + requests.hit_tokens[moved] == requests.num_prompt_tokens[moved]
+    ).all()
 
     # tokens computed: prompts once at the prefill server, what preemption computed again counted
-    assert len(trace.items) > 0
-    computed = np.bincount(trace.items.request, trace.items.num_tokens, minlength=2 * n)
+    assert len(recording.items) > 0
+    computed = np.bincount(recording.items.request, recording.items.num_tokens, minlength=2 * n)
     legs = np.flatnonzero(finished)
     fetched = np.zeros(n)
     if fleet.store_blocks:
-        stored = trace.journeys[n:]
+        stored = recording.journeys[n:]
         fetched = np.where(stored.outcome == MOVED, stored.num_tokens, 0)
-    once = requests.prompt_len + trace.legs.recomputed_tokens - trace.legs.hit_tokens - fetched
-    resumed = trace.legs.resumed_hit_tokens
+    once = (
+        requests.num_prompt_tokens
+        + recording.legs.recomputed_tokens
+        - recording.legs.hit_tokens
+        - fetched
+    )
+    resumed = recording.legs.resumed_hit_tokens
     assert (computed[n:][legs] >= (once - resumed)[legs]).all()
-    assert (computed[n:][legs] <= (once + requests.prompt_len)[legs]).all()
+    assert (computed[n:][legs] <= (once + requests.num_prompt_tokens)[legs]).all()
 
     # nothing is held and nobody is on the way
     assert world.clock[0].num_transfers == 0
@@ -178,7 +186,7 @@ def test_same_run_twice_is_the_same() -> None:
         table, runs = table_of(generator, 60, True)
         fleet, servers = random_fleet(generator, 5)
         policy = rows_of(generator, servers, True)
-        traces.append(engine.run(table, runs, policy, linear_latency(servers), fleet=fleet))
+        traces.append(simulator.run(table, runs, policy, linear_latency(servers), fleet=fleet))
     first, second = traces
     for name in ("steps", "items", "requests", "legs", "journeys"):
         one, other = getattr(first, name), getattr(second, name)
@@ -192,12 +200,12 @@ def test_replicas_of_a_router_serve_everybody_once(router: int) -> None:
     table, runs = table_of(generator, 120, True)
     policy = rows_of(generator, 4, True)
     fleet = Fleet(roles=(BOTH,) * 4, kv_token_bytes=(0.0,) * 4, router=router)
-    trace, _, world = run_checked(table, runs, policy, linear_latency(4), fleet)
-    assert trace.status == "finished"
-    assert len(np.unique(trace.requests.replica)) == 4
-    for row in trace.steps:
-        items = trace.items[row.first_item : row.first_item + row.num_items]
-        assert (trace.requests.replica[items.request] == row.replica).all()
+    recording, _, world = run_checked(table, runs, policy, linear_latency(4), fleet)
+    assert recording.status == "finished"
+    assert len(np.unique(recording.requests.replica)) == 4
+    for row in recording.steps:
+        items = recording.items[row.first_item : row.first_item + row.num_items]
+        assert (recording.requests.replica[items.request] == row.replica).all()
     assert (world.servers.num_unfinished == 0).all()
 
 
@@ -208,10 +216,10 @@ def test_round_robin_of_far_apart_requests_is_that_many_lone_servers() -> None:
     policy = rows_of(generator, 2, False)
     table.abort_after_s = np.inf
     fleet = Fleet(roles=(BOTH, BOTH), kv_token_bytes=(0.0, 0.0))
-    both = engine.run(table, runs, policy, linear_latency(2), fleet=fleet)
+    both = simulator.run(table, runs, policy, linear_latency(2), fleet=fleet)
     for replica in range(2):
         half = table[replica::2].copy()
-        alone = engine.run(half, runs, policy[:1], linear_latency(1))
+        alone = simulator.run(half, runs, policy[:1], linear_latency(1))
         together = both.requests[replica::2]
         accepted = together.status == reasons.FINISHED
         assert (alone.requests.status == together.status).all()
@@ -228,18 +236,18 @@ def test_block_tables_are_as_wide_as_the_longest_request() -> None:
     policy = rows_of(generator, 3, False)
     policy.max_model_len, policy.num_gpu_blocks = 131_072, 10_000
     fleet = Fleet(roles=(BOTH,) * 3, kv_token_bytes=(0.0,) * 3)
-    state, _ = engine.prepare(table, runs, policy, linear_latency(3), fleet=fleet)
-    longest = int((table.prompt_len + table.output_len).max())
+    state, _ = simulator.prepare(table, runs, policy, linear_latency(3), fleet=fleet)
+    longest = int((table.num_prompt_tokens + table.output_len).max())
     assert longest < state.block_table.shape[2] * policy[0].block_size < longest + 32
-    trace = engine.run(table, runs, policy, linear_latency(3), fleet=fleet)
-    assert trace.status == "finished"
+    recording = simulator.run(table, runs, policy, linear_latency(3), fleet=fleet)
+    assert recording.status == "finished"
 
 
 def test_tables_that_do_not_fit_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: Any, **__: Any) -> Trace:
+    def full(*_: Any, **__: Any) -> Recording:
         raise MemoryError("Unable to allocate 33.2 GiB")
 
-    monkeypatch.setattr(engine, "run", full)
+    monkeypatch.setattr(simulator, "run", full)
     scenario = load_scenario(EXAMPLES / "pd_plain.json")
     with pytest.raises(ScenarioError, match="tables of 2 servers do not fit: Unable to allocate"):
         simulate(scenario)

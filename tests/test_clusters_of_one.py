@@ -6,12 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import engine
-from sim.content import private_content
-from sim.fleet import Fleet
-from sim.requests import Table, empty_requests
-from sim.trace import Trace
-from sim.world import BOTH, ROUTERS
+from sim.cluster import simulator
+from sim.cluster.cluster_state import BOTH, ROUTERS
+from sim.cluster.topology import Fleet
+from sim.core.recording import Recording
+from sim.core.requests import Table, empty_requests
+from sim.workload.prompt_tokens import private_content
 from tests.builders import ROOMY, linear_latency, policy_rows
 
 ENGINES = sorted(ROOMY)
@@ -32,12 +32,12 @@ def table_of(count: int, seed: int) -> tuple[Table, Table]:
     generator = np.random.default_rng(seed)
     table = empty_requests(count)
     table.arrival_s = np.sort(generator.exponential(0.01, count).cumsum())
-    table.prompt_len = generator.integers(1, 80, count)
+    table.num_prompt_tokens = generator.integers(1, 80, count)
     table.max_tokens = generator.integers(1, 40, count)
     table.output_len = np.minimum(table.max_tokens, generator.integers(1, 40, count))
     leaves = generator.random(count) < 0.15
     table.abort_after_s = np.where(leaves, generator.exponential(0.1, count), np.inf)
-    runs, table.first_run, table.num_runs = private_content(table.prompt_len)
+    runs, table.first_run, table.num_runs = private_content(table.num_prompt_tokens)
     return table, runs
 
 
@@ -48,7 +48,7 @@ def rows_of(*engines: str) -> Table:
     return together
 
 
-def assert_same(one: Trace, other: Trace, without: tuple[str, ...] = ()) -> None:
+def assert_same(one: Recording, other: Recording, without: tuple[str, ...] = ()) -> None:
     assert (one.status, one.reason) == (other.status, other.reason)
     for table in ("steps", "items", "events", "gaps", "requests"):
         ours, theirs = getattr(one, table), getattr(other, table)
@@ -61,11 +61,11 @@ def assert_same(one: Trace, other: Trace, without: tuple[str, ...] = ()) -> None
 @pytest.mark.parametrize("name", ENGINES)
 def test_a_router_in_front_of_one_server_changes_nothing(name: str) -> None:
     table, runs = table_of(60, 1)
-    alone = engine.run(table, runs, rows_of(name), linear_latency(1))
+    alone = simulator.run(table, runs, rows_of(name), linear_latency(1))
     assert len(alone.steps) > 50
     for router in range(len(ROUTERS) - 1):
         fleet = Fleet(roles=(BOTH,), kv_token_bytes=(0.0,), router=router)
-        routed = engine.run(table, runs, rows_of(name), linear_latency(1), fleet=fleet)
+        routed = simulator.run(table, runs, rows_of(name), linear_latency(1), fleet=fleet)
         assert_same(alone, routed)
 
 
@@ -75,10 +75,10 @@ def half(table: Table, replica: int) -> Table:
     return rows
 
 
-def check_each_alone(both: Trace, table: Table, runs: Table, policy: Table) -> None:
+def check_each_alone(both: Recording, table: Table, runs: Table, policy: Table) -> None:
     """The steps and requests of each of two servers are those of a lone one."""
     for replica in range(2):
-        alone = engine.run(
+        alone = simulator.run(
             half(table, replica), runs, policy[replica : replica + 1], linear_latency(1)
         )
         steps = both.steps[both.steps.replica == replica]
@@ -105,6 +105,6 @@ def test_two_servers_in_turn_are_two_lone_servers(pair: tuple[str, str]) -> None
     table, runs = table_of(80, 2)
     policy = rows_of(*pair)
     fleet = Fleet(roles=(BOTH, BOTH), kv_token_bytes=(0.0, 0.0))
-    both = engine.run(table, runs, policy, linear_latency(2), fleet=fleet)
+    both = simulator.run(table, runs, policy, linear_latency(2), fleet=fleet)
     assert both.status == "finished"
     check_each_alone(both, table, runs, policy)

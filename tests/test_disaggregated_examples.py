@@ -1,17 +1,15 @@
 """The examples in the spirit of published systems do what their names say."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from sim import bench, bench_cluster
-from sim.run import Result, simulate
-from sim.scenario import load_scenario, parse_scenario
-from sim.world import MOVED
-
-EXAMPLES = Path(__file__).parent.parent / "examples"
+from sim.cli import bench, bench_cluster
+from sim.cluster.cluster_state import MOVED
+from sim.results.run import Result, simulate
+from sim.scenario.load import load_scenario, parse_scenario
+from tests.conftest import EXAMPLES
 
 
 def run(name: str, **disaggregation: Any) -> Result:
@@ -43,24 +41,26 @@ def test_splitwise_hides_transfers_behind_prompts() -> None:
     assert gpus == {("prefill", "h100_sxm"), ("decode", "a100_sxm")}
     data = streamed.scenario.model_dump(mode="json")
     data["link"]["streaming"] = False
-    chunked = streamed.trace.requests.prompt_len > 1.2 * 2048
+    chunked = streamed.recording.requests.num_prompt_tokens > 1.2 * 2048
     assert chunked.sum() > 10
     left_s = []
     for result in (streamed, simulate(parse_scenario(data))):
-        ways = result.trace.journeys[: len(result.trace.requests)][chunked]
+        ways = result.recording.journeys[: len(result.recording.requests)][chunked]
         left_s.append(float((ways.end_s - ways.prefill_end_s).mean()))
     assert left_s[0] < 0.7 * left_s[1]
 
 
 def test_mooncake_fetches_shared_prefixes_and_turns_away_who_would_be_late() -> None:
     result, without_store = run("mooncake"), run("mooncake", kv_store_bytes=0.0)
-    count = len(result.trace.requests)
-    stored = result.trace.journeys[count:]
+    count = len(result.recording.requests)
+    stored = result.recording.journeys[count:]
     assert (stored.outcome == MOVED).sum() > 0
-    computed = [int(each.trace.steps.num_prefill_tokens.sum()) for each in (result, without_store)]
+    computed = [
+        int(each.recording.steps.num_prefill_tokens.sum()) for each in (result, without_store)
+    ]
     assert computed[0] < computed[1]
     assert result.summary["prefix_hit_tokens"] > without_store.summary["prefix_hit_tokens"]
-    first = result.trace.requests.first_token_s - result.trace.requests.arrival_s
+    first = result.recording.requests.first_token_s - result.recording.requests.arrival_s
     assert np.nanmax(first) <= result.scenario.slo.ttft_s  # type: ignore[union-attr]
 
 

@@ -5,9 +5,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import reasons
-from sim.run import Result
-from sim.world import FINISHED_AT_PREFILL, KV_UNUSED, LOAD_RECOMPUTED, MOVED, TOO_SHORT
+from sim.cluster.cluster_state import (
+    FINISHED_AT_PREFILL,
+    KV_UNUSED,
+    LOAD_RECOMPUTED,
+    MOVED,
+    TOO_SHORT,
+)
+from sim.core import reasons
+from sim.results.run import Result
 from tests.field.field import asked, at, token_times
 from tests.pools import (
     DECODE_S,
@@ -28,15 +34,15 @@ GAP_S = STEP_S + DECODE_S
 
 def events(result: Result, kind: int, r: int) -> list[tuple[int, int]]:
     """(value, limit) of the events of a kind of request `r`."""
-    rows = result.trace.events
+    rows = result.recording.events
     mine = rows[(rows.kind == kind) & (rows.request == r)]
     return [(int(e.value), int(e.limit)) for e in mine]
 
 
 def items_of(result: Result, r: int) -> list[tuple[int, int]]:
     """(tokens, computed before) of each step of `r`."""
-    items = result.trace.items[result.trace.items.request == r]
-    return [(int(i.num_tokens), int(i.num_computed)) for i in items]
+    items = result.recording.items[result.recording.items.request == r]
+    return [(int(i.num_tokens), int(i.num_computed_tokens)) for i in items]
 
 
 # --- the first token ------------------------------------------------------------------------------
@@ -64,8 +70,8 @@ def test_the_next_gap_holds_the_transfer_where_the_prefill_token_counts() -> Non
 
 def test_finished_at_prefill_where_the_first_token_is_the_last() -> None:
     result = run_pools(one(PROMPT, 1), first_token_from="prefill")
-    request = result.trace.requests[0]
-    assert result.trace.journeys.outcome[0] == FINISHED_AT_PREFILL
+    request = result.recording.requests[0]
+    assert result.recording.journeys.outcome[0] == FINISHED_AT_PREFILL
     assert request.end_s == pytest.approx(prefill_s(PROMPT))
     assert reasons.FINISH_REASONS[request.finish_reason] == "length"
     summary = result.summary
@@ -78,7 +84,7 @@ def test_finished_at_prefill_where_the_first_token_is_the_last() -> None:
 def test_ttft_doubles_when_the_kv_is_not_used() -> None:
     result = run_pools(one(PROMPT, 8), kv_unused_fraction=1)
     assert result.summary["ttft_s"]["max"] == pytest.approx(2 * prefill_s(PROMPT))
-    assert result.trace.journeys.outcome[0] == KV_UNUSED
+    assert result.recording.journeys.outcome[0] == KV_UNUSED
     assert result.summary["recomputed_prefills"] == 1
     assert result.summary["kv_transfers"] == 0
 
@@ -88,9 +94,9 @@ def test_some_kv_is_not_used() -> None:
     result = run_pools(
         asked("user", 512, 8, {"kind": "constant", "rate_per_s": 10}, 60), kv_unused_fraction=0.3
     )
-    unused = result.trace.journeys.outcome[:60] == KV_UNUSED
+    unused = result.recording.journeys.outcome[:60] == KV_UNUSED
     assert 5 < unused.sum() < 35
-    on_decode = np.bincount(result.trace.items.request, result.trace.items.num_tokens)[:60]
+    on_decode = np.bincount(result.recording.items.request, result.recording.items.num_tokens)[:60]
     assert on_decode[unused].tolist() == [512 + 7] * unused.sum()
     assert on_decode[~unused].tolist() == [8] * (~unused).sum()
 
@@ -102,9 +108,9 @@ def test_a_request_enters_with_all_but_the_last_prompt_token_computed() -> None:
     result = run_pools(one(PROMPT, 3))
     assert items_of(result, 0) == [(1, PROMPT - 1), (1, PROMPT), (1, PROMPT + 1)]
     assert items_of(result, 1) == [(PROMPT, 0)]  # its leg
-    assert result.trace.journeys.num_tokens[0] == PROMPT
+    assert result.recording.journeys.num_tokens[0] == PROMPT
     assert events(result, reasons.KV_LOADED, 0) == [(PROMPT - 1, 0)]
-    assert result.trace.requests.first_scheduled_s[0] == result.trace.journeys.end_s[0]
+    assert result.recording.requests.first_scheduled_s[0] == result.recording.journeys.end_s[0]
 
 
 @pytest.mark.parametrize(("prompt", "moves"), [(15, 0), (16, 1), (17, 1)])
@@ -115,7 +121,7 @@ def test_prompts_shorter_than_a_block_are_computed_where_they_decode(
     assert result.summary["kv_transfers"] == moves
     assert result.summary["too_short_to_transfer"] == 1 - moves
     assert items_of(result, 0)[0] == ((1, prompt - 1) if moves else (prompt, 0))
-    assert result.trace.journeys.outcome[0] == (MOVED if moves else TOO_SHORT)
+    assert result.recording.journeys.outcome[0] == (MOVED if moves else TOO_SHORT)
 
 
 def test_what_the_decode_server_has_cached_is_not_moved() -> None:
@@ -128,10 +134,10 @@ def test_what_the_decode_server_has_cached_is_not_moved() -> None:
         prefill_knobs=caching,
         decode_knobs=caching,
     )
-    ways = result.trace.journeys[:2]
+    ways = result.recording.journeys[:2]
     assert ways.num_tokens.tolist() == [2048, 512]
     assert result.summary["kv_transfer_bytes"] == (2048 + 512) * TOKEN_BYTES_8B
-    assert result.trace.requests.hit_tokens.tolist() == [0, 1024]
+    assert result.recording.requests.hit_tokens.tolist() == [0, 1024]
 
 
 def test_a_prompt_that_is_cached_whole_but_its_last_block_moves_that_block() -> None:
@@ -142,7 +148,7 @@ def test_a_prompt_that_is_cached_whole_but_its_last_block_moves_that_block() -> 
         prefill_knobs=caching,
         decode_knobs=caching,
     )
-    ways = result.trace.journeys[:2]
+    ways = result.recording.journeys[:2]
     assert ways.num_tokens.tolist() == [1024, 16]
 
 
@@ -150,13 +156,13 @@ def test_scattered_blocks_are_so_many_descriptors_more() -> None:
     """Two requests whose blocks alternate in the prefill pool; each piece costs 32 layers."""
     knobs = {"max_num_batched_tokens": 32, "max_num_seqs": 8}
     result = run_pools(asked("user", 128, 4, count=2), prefill_knobs=knobs)
-    ways = result.trace.journeys[:2]
+    ways = result.recording.journeys[:2]
     assert ways.num_descriptors[0] == 32
     apart = run_pools(
         asked("user", 128, 4, count=2),
         prefill_knobs=knobs | {"long_prefill_token_threshold": 16},
     )
-    assert apart.trace.journeys.num_descriptors[:2].tolist() == [8 * 32, 8 * 32]
+    assert apart.recording.journeys.num_descriptors[:2].tolist() == [8 * 32, 8 * 32]
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -174,8 +180,8 @@ def test_a_failed_load_fails_the_request() -> None:
     summary = result.summary
     assert summary["failed"] + summary["finished"] == 20
     assert 3 < summary["failed"] < 17
-    failed = result.trace.requests[result.trace.requests.status == reasons.FAILED]
-    assert (failed.num_outputs == 0).all()
+    failed = result.recording.requests[result.recording.requests.status == reasons.FAILED]
+    assert (failed.num_output_tokens == 0).all()
     assert summary["recomputed_prefills"] == 0
 
 
@@ -183,7 +189,7 @@ def test_a_failed_load_is_recomputed_if_so_asked() -> None:
     result = run_pools(one(PROMPT, 8), load_failure_fraction=1, kv_load_failure_policy="recompute")
     assert result.summary["finished"] == 1
     assert result.summary["ttft_s"]["max"] == pytest.approx(2 * prefill_s(PROMPT) + TRANSFER_S)
-    assert result.trace.journeys.outcome[0] == LOAD_RECOMPUTED
+    assert result.recording.journeys.outcome[0] == LOAD_RECOMPUTED
     assert result.summary["recomputed_prefills"] == 1
 
 
@@ -197,12 +203,12 @@ def test_who_waits_for_kv_does_not_block_those_behind() -> None:
         asked("short", 12, 4, at(0.5)),
         link={"bandwidth_bytes_per_s": GIGABIT},
     )
-    way, (large, short) = result.trace.journeys[0], result.trace.requests
+    way, (large, short) = result.recording.journeys[0], result.recording.requests
     assert way.start_s < short.arrival_s
     assert short.end_s < way.end_s
     assert large.first_token_s == pytest.approx(way.end_s + LAST_TOKEN_S)
     # it held its blocks meanwhile
-    during = result.trace.steps[(result.trace.steps.replica == 1)][:4]
+    during = result.recording.steps[(result.recording.steps.replica == 1)][:4]
     assert (during.kv_blocks == PROMPT // 16 + 1).all()
     assert (during.num_running == 1).all()
     assert (during.num_waiting == 1).all()
@@ -212,9 +218,9 @@ def test_decode_blocks_are_reserved_before_the_transfer_begins() -> None:
     """Room for one request: the second one's KV stays where it is until the first has ended."""
     knobs = {"num_gpu_blocks": PROMPT // 16 + 8, "max_model_len": PROMPT + 64}
     result = run_pools(asked("user", PROMPT, 32, at(0.0, 0.0)), decode_knobs=knobs)
-    first, second = result.trace.journeys[:2]
+    first, second = result.recording.journeys[:2]
     assert second.prefill_end_s < first.end_s
-    assert second.start_s == result.trace.requests.end_s[0]
+    assert second.start_s == result.recording.requests.end_s[0]
     # the second one's blocks are taken while the first one decodes: the event has both numbers
     knobs["num_gpu_blocks"] = 2 * (PROMPT // 16) + 16
     result = run_pools(asked("user", PROMPT, 32, at(0.0, 0.1)), decode_knobs=knobs)
@@ -225,10 +231,10 @@ def test_prefill_blocks_are_held_until_the_transfer_ends() -> None:
     """Room for one prompt: the next one is computed when the KV of the last one has gone."""
     knobs = {"num_gpu_blocks": PROMPT // 16 + 1, "max_model_len": PROMPT + 64}
     result = run_pools(asked("user", PROMPT, 4, at(0.0, 0.0, 0.0)), prefill_knobs=knobs)
-    ways, legs = result.trace.journeys[:3], result.trace.legs
+    ways, legs = result.recording.journeys[:3], result.recording.legs
     assert legs.first_scheduled_s[1:].tolist() == ways.end_s[:2].tolist()
     roomy = run_pools(asked("user", PROMPT, 4, at(0.0, 0.0, 0.0)))
-    assert roomy.trace.legs.first_scheduled_s[1] < roomy.trace.journeys.end_s[0]
+    assert roomy.recording.legs.first_scheduled_s[1] < roomy.recording.journeys.end_s[0]
 
 
 # --- overload -------------------------------------------------------------------------------------
@@ -244,7 +250,7 @@ def test_early_rejection_turns_away_who_would_wait_too_long() -> None:
         for early in (False, True)
     )
     assert served.summary["rejected"] == 0
-    late = served.trace.requests.first_token_s > 0.5
+    late = served.recording.requests.first_token_s > 0.5
     assert late.sum() > 10
     reasons_given = spared.summary["rejected_reasons"]
     assert reasons_given == {"slo_out_of_reach": spared.summary["rejected"]}
@@ -276,7 +282,7 @@ def test_a_closed_loop_goes_round_through_both_pools(first_token_from: str) -> N
         first_token_from=first_token_from,
         load_failure_fraction=0.1,
     )
-    requests = result.trace.requests
+    requests = result.recording.requests
     assert result.summary["finished"] + result.summary["failed"] == 40
     times = np.concatenate([requests.arrival_s, requests.end_s])
     signs = np.repeat([1, -1], 40)

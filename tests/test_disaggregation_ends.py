@@ -6,14 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import engine, reasons
-from sim.content import run_table
-from sim.fleet import Fleet
-from sim.integrity import check_integrity
-from sim.requests import empty_requests
-from sim.run import simulate
-from sim.scenario import parse_scenario
-from sim.world import DECODE, FINISHED_AT_PREFILL, MOVED, PREFILL, TOO_SHORT
+from sim.cluster import simulator
+from sim.cluster.cluster_state import DECODE, FINISHED_AT_PREFILL, MOVED, PREFILL, TOO_SHORT
+from sim.cluster.topology import Fleet
+from sim.core import reasons
+from sim.core.integrity import check_integrity
+from sim.core.requests import empty_requests
+from sim.results.run import simulate
+from sim.scenario.load import parse_scenario
+from sim.workload.prompt_tokens import run_table
 from tests.builders import linear_latency, policy_rows
 from tests.field.field import asked
 from tests.pools import TOKEN_BYTES_8B, pools
@@ -38,7 +39,7 @@ def pair(**more: Any) -> Fleet:
 def three_requests() -> tuple[Any, Any]:
     """Prompts of 60 tokens, 12 steps each; who goes away is the second one."""
     table = empty_requests(3)
-    table.prompt_len, table.max_tokens, table.output_len = 60, 12, 12
+    table.num_prompt_tokens, table.max_tokens, table.output_len = 60, 12, 12
     table.arrival_s = [0.0, 0.001, 0.002]
     runs, table.first_run, table.num_runs = run_table([[(1000 * k, 60)] for k in range(3)])
     return table, runs
@@ -53,24 +54,24 @@ def test_a_client_may_go_away_at_any_time(streaming: bool, first_token_at_prefil
     rows = [policy_rows(num_gpu_blocks=blocks, **small) for blocks in (10, 7)]
     policy = np.concatenate(rows).view(np.recarray)  # one request at a time may decode
     fleet = pair(streaming=streaming, first_token_at_prefill=first_token_at_prefill)
-    whole = engine.run(table, runs, policy, linear_latency(2), fleet=fleet)
+    whole = simulator.run(table, runs, policy, linear_latency(2), fleet=fleet)
     last_step_s = 0.006  # is not disturbed: a request that it ends has ended
     lasted_s = float(whole.requests.end_s[1] - table.arrival_s[1]) - last_step_s
     stages = set()
     for leaves_s in np.arange(0.0, lasted_s, 0.003):
         table.abort_after_s[1] = leaves_s
-        trace, state, world = run_checked(table, runs, policy, linear_latency(2), fleet)
-        assert trace.status == "finished"
-        assert trace.requests.status.tolist() == [
+        recording, state, world = run_checked(table, runs, policy, linear_latency(2), fleet)
+        assert recording.status == "finished"
+        assert recording.requests.status.tolist() == [
             reasons.FINISHED, reasons.ABORTED_REQUEST, reasons.FINISHED
         ]  # fmt: skip
-        assert trace.requests.end_s[1] >= table.arrival_s[1] + leaves_s
+        assert recording.requests.end_s[1] >= table.arrival_s[1] + leaves_s
         for replica in range(2):
             check_integrity(state, replica)
             assert state.counters[replica].num_free_blocks == policy[replica].num_gpu_blocks - 1
         assert world.clock[0].num_transfers == 0
         assert (world.servers.num_unfinished == 0).all()
-        way = trace.journeys[1]
+        way = recording.journeys[1]
         stages.add((way.source >= 0, way.target >= 0, bool(np.isfinite(way.start_s)),
                     bool(np.isfinite(way.end_s))))  # fmt: skip
     assert (True, False, False, False) in stages, "none left before the hand-over"
@@ -86,19 +87,19 @@ def from_store(order: list[int], blocks: int, prompt: int = 64) -> list[int]:
     """Tokens that each request fetches from a store of so many blocks of 16 tokens; `order` names
     their prompts, one after the other."""
     table = empty_requests(len(order))
-    table.prompt_len, table.max_tokens, table.output_len = prompt, 4, 4
+    table.num_prompt_tokens, table.max_tokens, table.output_len = prompt, 4, 4
     table.arrival_s = 10.0 * np.arange(len(order))
     contents = [[(1000 * k, prompt)] for k in order]
     runs, table.first_run, table.num_runs = run_table(contents)
     policy = np.concatenate([policy_rows(num_gpu_blocks=60, max_model_len=200)] * 2)
     fleet = pair(store_blocks=blocks)
-    trace = engine.run(table, runs, policy.view(np.recarray), linear_latency(2), fleet=fleet)
-    assert trace.status == "finished"
-    assert (trace.requests.num_outputs == 4).all()
-    stored = trace.journeys[len(order) :]
+    recording = simulator.run(table, runs, policy.view(np.recarray), linear_latency(2), fleet=fleet)
+    assert recording.status == "finished"
+    assert (recording.requests.num_output_tokens == 4).all()
+    stored = recording.journeys[len(order) :]
     fetched = np.where(stored.outcome == MOVED, stored.num_tokens, 0)
     np.testing.assert_allclose(stored.total_bytes, fetched * TOKEN_BYTES)
-    computed = np.bincount(trace.items.request, trace.items.num_tokens)[len(order) :]
+    computed = np.bincount(recording.items.request, recording.items.num_tokens)[len(order) :]
     assert (computed + fetched == prompt).all()
     return [int(tokens) for tokens in fetched]
 
@@ -160,8 +161,8 @@ def test_the_summary_accounts_for_every_request(seed: int) -> None:
     or recomputed; bytes are those of the tokens that were not cached at the decode server."""
     scenario, how = random_scenario(seed)
     result = simulate(scenario)
-    summary, trace = result.summary, result.trace
-    ways = trace.journeys[:80]
+    summary, recording = result.summary, result.recording
+    ways = recording.journeys[:80]
     ended = ("finished", "failed", "rejected", "aborted")
     assert sum(summary[name] for name in ended) == summary["requests"] == 80
     recompute = how["kv_load_failure_policy"] == "recompute"
@@ -177,20 +178,20 @@ def test_the_summary_accounts_for_every_request(seed: int) -> None:
         + (loads_lost if recompute else 0)
     )
     # one prefill leg each, and its token discarded or first
-    assert (trace.legs.status == reasons.FINISHED).sum() == 80 - summary["rejected"]
-    assert (trace.legs.num_outputs == 1).all()
+    assert (recording.legs.status == reasons.FINISHED).sum() == 80 - summary["rejected"]
+    assert (recording.legs.num_output_tokens == 1).all()
     # bytes
     arrived = np.isfinite(ways.end_s)
-    cached = trace.requests.hit_tokens[arrived & (ways.outcome == MOVED)].sum()
+    cached = recording.requests.hit_tokens[arrived & (ways.outcome == MOVED)].sum()
     tokens = ways.num_tokens[arrived].sum()
     assert summary["kv_transfer_bytes"] == pytest.approx(tokens * TOKEN_BYTES_8B)
-    moved = trace.requests.prompt_len[arrived & (ways.outcome == MOVED)].sum()
+    moved = recording.requests.num_prompt_tokens[arrived & (ways.outcome == MOVED)].sum()
     assert ways.num_tokens[arrived & (ways.outcome == MOVED)].sum() + cached == moved
     # tokens to the client: each step's, and the prefill servers' where theirs is the first
-    emitted = trace.items.num_tokens == trace.items.num_needed
-    by_decode = int((emitted & (trace.items.request < 80)).sum())
+    emitted = recording.items.num_tokens == recording.items.num_needed
+    by_decode = int((emitted & (recording.items.request < 80)).sum())
     by_prefill = 80 if how["first_token_from"] == "prefill" else 0
     assert summary["output_tokens"] == by_decode + by_prefill
-    short = trace.requests.prompt_len < 16
+    short = recording.requests.num_prompt_tokens < 16
     at_prefill = ways.outcome == FINISHED_AT_PREFILL
     assert ((ways.outcome == TOO_SHORT) == (short & ~at_prefill)).all()

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sim.export import sglang_server_flags, trtllm_serve_files
-from sim.run import simulate
-from sim.scenario import ScenarioError, parse_scenario, resolve
+from sim.results.export import sglang_server_flags, trtllm_serve_files
+from sim.results.run import simulate
+from sim.scenario.load import ScenarioError, parse_scenario, resolve
 
 
 def scenario(
@@ -99,7 +99,7 @@ def test_no_request_is_longer_than_the_pool(policy: str) -> None:
     assert resolve(made).replicas[0].knobs.max_seq_len == 128
     result = simulate(made)
     assert result.summary["status"] == "finished"
-    assert result.trace.requests.num_outputs.tolist() == [4, 4, 4]
+    assert result.recording.requests.num_output_tokens.tolist() == [4, 4, 4]
 
 
 def test_files_for_trtllm_serve() -> None:

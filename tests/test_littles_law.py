@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import metrics, reasons
-from sim.run import Result, simulate
-from sim.scenario import parse_scenario
+from sim.core import reasons
+from sim.results import metrics
+from sim.results.run import Result, simulate
+from sim.scenario.load import parse_scenario
 from tests.builders import ROOMY
 from tests.field.field import LINEAR, asked
 from tests.pools import pools
@@ -35,14 +36,14 @@ def servers(count: int, engine: str, router: str = "round_robin") -> Result:
 def in_system(result: Result) -> float:
     """Mean number of requests in the system: each from the arrival that the workload asked for to
     the end of the last step that gave it a token."""
-    trace = result.trace
-    step = np.repeat(np.arange(len(trace.steps)), trace.steps.num_items)
-    ends = (trace.steps.start_s + trace.steps.duration_s)[step]
-    last = np.zeros(2 * len(trace.requests))
-    np.maximum.at(last, trace.items.request, ends)
-    left_s = last[: len(trace.requests)]
+    recording = result.recording
+    step = np.repeat(np.arange(len(recording.steps)), recording.steps.num_items)
+    ends = (recording.steps.start_s + recording.steps.duration_s)[step]
+    last = np.zeros(2 * len(recording.requests))
+    np.maximum.at(last, recording.items.request, ends)
+    left_s = last[: len(recording.requests)]
     at_prefill = left_s == 0  # finished where its prompt was computed
-    left_s[at_prefill] = last[len(trace.requests) :][at_prefill]
+    left_s[at_prefill] = last[len(recording.requests) :][at_prefill]
     arrived_s = result.workload.arrival_s
     times = np.concatenate([arrived_s, left_s])
     order = np.argsort(times, kind="stable")
@@ -73,9 +74,9 @@ def test_of_those_that_run(engine: str) -> None:
     """Inside a server, from the counts of its steps: mean number running x time = sum of the times
     from the first step to the end. A static batch keeps members that have finished."""
     result = servers(1, engine)
-    trace, requests = result.trace, result.trace.requests
+    recording, requests = result.recording, result.recording.requests
     assert result.summary["preemptions"] == 0
-    by_steps = float((trace.steps.num_running * trace.steps.duration_s).sum())
+    by_steps = float((recording.steps.num_running * recording.steps.duration_s).sum())
     by_requests = float((requests.end_s - requests.first_scheduled_s).sum())
     assert by_steps == pytest.approx(by_requests, rel=1e-9)
 
@@ -86,9 +87,9 @@ def test_of_those_that_run(engine: str) -> None:
 def test_of_a_router(router: str) -> None:
     result = servers(3, "vllm_v1", router)
     check(result)
-    trace, requests = result.trace, result.trace.requests
+    recording, requests = result.recording, result.recording.requests
     for k in range(3):  # and of each server behind it
-        steps, mine = metrics.steps_of(trace, k, 3), requests[requests.replica == k]
+        steps, mine = metrics.steps_of(recording, k, 3), requests[requests.replica == k]
         by_steps = float((steps.num_running * steps.duration_s).sum())
         by_requests = float((mine.end_s - mine.first_scheduled_s).sum())
         assert by_steps == pytest.approx(by_requests, rel=1e-9)
@@ -111,9 +112,9 @@ def test_of_prefill_and_decode_pools(
         )
     )
     check(result)
-    trace, requests = result.trace, result.trace.requests
+    recording, requests = result.recording, result.recording.requests
     for k in range(2, 4):
-        steps = trace.steps[trace.steps.replica == k]
+        steps = recording.steps[recording.steps.replica == k]
         mine = requests[(requests.replica == k) & (requests.status == reasons.FINISHED)]
         by_steps = float((steps.num_running * steps.duration_s).sum())
         by_requests = float((mine.end_s - mine.first_scheduled_s).sum())

@@ -12,10 +12,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import engine, moves, reasons, replay
-from sim.engine import Limits
-from sim.integrity import check_integrity
-from sim.policies import POLICIES
+from sim import replay
+from sim.cluster import simulator
+from sim.cluster.simulator import Limits
+from sim.core import reasons
+from sim.core import scheduler_ops as ops
+from sim.core.integrity import check_integrity
+from sim.engines.dispatch import POLICIES
 from tests.builders import Server, linear_latency, policy_rows, request_table
 from tests.conftest import CASES
 
@@ -103,10 +106,10 @@ def test_everything_asked_for_is_computed_once_or_again_after_a_preemption(
             computed[r] += n
         server.complete()
     assert idle(server), "the run does not end"
-    assert (requests.num_outputs == requests.max_tokens).all()
+    assert (requests.num_output_tokens == requests.max_tokens).all()
     assert server.free == state.policy[0].num_gpu_blocks - 1
     assert state.counters[0].num_free_host_blocks == state.policy[0].num_host_blocks
-    once = requests.prompt_len + requests.num_outputs - 1
+    once = requests.num_prompt_tokens + requests.num_output_tokens - 1
     assert (computed == once).all()
     if not state.policy[0].num_host_blocks:
         assert (requests.recomputed_tokens > 0).tolist() == (requests.num_preemptions > 0).tolist()
@@ -143,7 +146,7 @@ def test_every_block_is_free_after_aborts_early_eos_and_cancelled_steps(
             server.abort(draw.randrange(n))
         plan = server.plan()
         if draw.random() < 0.1:
-            moves.cancel_step(state, 0)
+            ops.cancel_step(state, 0)
             check_integrity(state)
             continue
         for i in range(len(plan)):
@@ -167,7 +170,7 @@ def run(name: str, seed: int) -> Any:
     table.arrival_s = np.sort([draw.uniform(0, 0.5) for _ in range(40)])
     table.output_len = [draw.randint(1, int(most)) for most in table.max_tokens]
     table.abort_after_s[::7] = 0.05
-    return engine.run(
+    return simulator.run(
         table, runs, policy_rows(name, **knobs), linear_latency(), limits=Limits(max_steps=10_000)
     )
 
@@ -183,7 +186,7 @@ def test_a_run_ends_and_is_the_same_each_time(name: str, seed: int) -> None:
     assert tokens.sum() == one.items.num_tokens.sum()
     requests = one.requests
     counted = int(one.steps.num_regular_gaps.sum()) + int(one.gaps["count"].sum())
-    assert counted == int(requests.num_outputs.sum() - (requests.num_outputs > 0).sum())
+    assert counted == int(requests.num_output_tokens.sum() - (requests.num_output_tokens > 0).sum())
 
 
 @pytest.mark.parametrize("name", ENGINES)

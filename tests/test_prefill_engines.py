@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import reasons
-from sim.world import PREFILL
+from sim.cluster.cluster_state import PREFILL
+from sim.core import reasons
 from tests.builders import linear_latency, policy_rows
 from tests.test_cluster import random_fleet, rows_of, run_checked, table_of
 
@@ -50,10 +50,10 @@ def test_random_pools_lose_nothing(engine: str, seed: int) -> None:
     rows = [policy_rows(engine, **SMALL[engine])] * count
     rows += [rows_of(generator, 1, False)] * (servers - count)
     policy = np.concatenate(rows).view(np.recarray)
-    trace, state, world = run_checked(table, runs, policy, linear_latency(servers), fleet)
-    assert trace.status == "finished", trace.reason
+    recording, state, world = run_checked(table, runs, policy, linear_latency(servers), fleet)
+    assert recording.status == "finished", recording.reason
     ended = (reasons.FINISHED, reasons.ABORTED_REQUEST, reasons.REJECTED, reasons.FAILED)
-    assert np.isin(trace.requests.status, ended).all()
+    assert np.isin(recording.requests.status, ended).all()
     for replica in range(servers):
         assert state.counters[replica].num_free_blocks == policy[replica].num_gpu_blocks - 1
     assert (world.servers.num_unfinished == 0).all()

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sim import reasons, replay
+from sim import replay
+from sim.core import reasons
 from tests.builders import Server
 from tests.conftest import CASES
 
@@ -146,7 +147,7 @@ def test_sarathi_at_16_four_decodes_and_a_48_token_prompt() -> None:
     assert plans[0] == [(4, 12, 0), (0, 1, 1), (1, 1, 1), (2, 1, 1), (3, 1, 1)]
     assert [plan[0][1] for plan in plans] == [12] * 4
     assert sum(held_back(server, plan, 4) for plan in plans) == 0
-    assert server.state.requests[4].num_outputs == 1
+    assert server.state.requests[4].num_output_tokens == 1
 
 
 def test_a_half_done_prompt_may_be_left_without_a_token() -> None:
@@ -184,10 +185,10 @@ def test_a_victim_in_mid_prefill_restarts_cleanly() -> None:
     ).add(0, 1)
     assert server.step() == [(0, 3, 0), (1, 5, 0)]
     assert server.step() == [(0, 1, 3)]
-    assert server.state.requests[1].num_computed == 0
+    assert server.state.requests[1].num_computed_tokens == 0
     server.run()
     requests = server.state.requests
-    assert requests.num_outputs.tolist() == [9, 2]
+    assert requests.num_output_tokens.tolist() == [9, 2]
     assert requests[1].recomputed_tokens >= 5
 
 
@@ -196,7 +197,7 @@ def test_alone_and_out_of_blocks_it_goes_on() -> None:
     tokens in 4 blocks come out."""
     server = Server([(6, 11)], engine="sarathi", block_size=4, num_gpu_blocks=4).add(0)
     server.run()
-    assert server.state.requests[0].num_outputs == 11
+    assert server.state.requests[0].num_output_tokens == 11
     assert server.state.requests[0].num_preemptions > 1
 
 

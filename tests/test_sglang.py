@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from sim import moves, reasons
-from sim.integrity import check_integrity, check_prefix_cache, waiting_ids
+from sim.core import reasons
+from sim.core import scheduler_ops as ops
+from sim.core.integrity import check_integrity, check_prefix_cache, waiting_ids
 from tests.builders import Server
 
 ROOT = Path(__file__).parent.parent
@@ -242,7 +243,7 @@ def four_decodes_and_a_prompt(**knobs: Any) -> tuple[int, int]:
     made.add(0, 1, 2, 3).step()
     made.add(4)
     steps = held = 0
-    while made.state.requests[4].num_outputs == 0:
+    while made.state.requests[4].num_output_tokens == 0:
         plan = made.step()
         steps += 1
         held += 4 - sum(r < 4 for r, _, _ in plan)
@@ -311,7 +312,7 @@ def test_retraction_takes_the_fewest_outputs_then_the_longest_prompt() -> None:
     assert waiting_ids(made.state) == [3, 2]
     made.complete()
     made.run()
-    assert made.state.requests.num_outputs.tolist() == [70, 60, 50, 20]
+    assert made.state.requests.num_output_tokens.tolist() == [70, 60, 50, 20]
 
 
 def test_max_running_requests_counts_decodes_and_the_batch() -> None:
@@ -364,7 +365,7 @@ def churn(seed: int) -> tuple[Server, list[Any]]:
         if not knobs["enable_mixed_chunk"] or knobs["chunked_prefill_size"] < 0:
             assert len(prefill) in (0, len(plan)), "prefill runs alone"
         if draw.random() < 0.1:
-            moves.cancel_step(made.state, 0)
+            ops.cancel_step(made.state, 0)
             check_integrity(made.state)
             continue
         for i in range(len(plan)):

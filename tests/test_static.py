@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from sim import engine, reasons, replay
+from sim import replay
+from sim.cluster import simulator
+from sim.core import reasons
 from tests.builders import Server, linear_latency, policy_rows, request_table
 from tests.conftest import CASES
 
@@ -88,7 +90,7 @@ def test_finished_members_are_computed_until_the_last_one_is_done() -> None:
     table, runs = request_table([(10, 2), (6, 4), (5, 1)])
     table.arrival_s = [0.0, 0.0, 0.01]
     policy = policy_rows("static", max_batch_size=4)
-    steps = engine.run(table, runs, policy, linear_latency()).steps
+    steps = simulator.run(table, runs, policy, linear_latency()).steps
     assert steps.num_prefill_tokens.tolist() == [20, 0, 0, 0, 5]
     assert steps.num_decodes.tolist() == [0, 2, 2, 2, 0]
     assert steps.num_padding_tokens.tolist() == [4, 0, 1, 1, 0]

@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
-from sim import moves, reasons, replay
-from sim.integrity import check_integrity, check_prefix_cache, running_ids, waiting_ids
+from sim import replay
+from sim.core import reasons
+from sim.core import scheduler_ops as ops
+from sim.core.integrity import check_integrity, check_prefix_cache, running_ids, waiting_ids
 from tests.builders import Server
 from tests.conftest import CASES
 
@@ -188,13 +190,13 @@ def test_max_utilization_pauses_the_last_and_keeps_its_place() -> None:
     requests = made.state.requests
     assert requests.num_preemptions.tolist() == [0, 1, 1], "nobody is paused for one behind"
     assert requests.recomputed_tokens[:2].tolist() == [0, 7]
-    assert requests.num_outputs.tolist() == [6, 6, 6]
+    assert requests.num_output_tokens.tolist() == [6, 6, 6]
 
 
 def test_the_first_chunk_takes_the_blocks_of_the_whole_prompt() -> None:
     made = server([(100, 4)], max_num_tokens=32, num_blocks=20).add(0)
     made.step()
-    assert made.state.requests[0].num_computed == 32
+    assert made.state.requests[0].num_computed_tokens == 32
     assert made.free == 20 - 7
 
 
@@ -325,7 +327,7 @@ def churn(seed: int) -> tuple[Server, list[Any]]:
         if policy != "MAX_UTILIZATION":
             assert counters.num_preempted == 0, "guaranteed no evict"
         if draw.random() < 0.1:
-            moves.cancel_step(made.state, 0)
+            ops.cancel_step(made.state, 0)
             check_integrity(made.state)
             continue
         for i in range(len(plan)):

@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import catalog, engine, latency_rows
-from sim.fleet import Fleet
-from sim.run import simulate
-from sim.trace import Trace
-from sim.world import DECODE, MOVED, PREFILL
+from sim.cluster import simulator
+from sim.cluster.cluster_state import DECODE, MOVED, PREFILL
+from sim.cluster.topology import Fleet
+from sim.core.recording import Recording
+from sim.hardware import catalog
+from sim.results.run import simulate
 from tests.builders import linear_latency
 from tests.field.field import asked, at
 from tests.pools import (
@@ -34,7 +35,7 @@ FIRST_STEP_S = STEP_S + PREFILL_TOKEN_S  # of a request whose prompt was moved: 
 @pytest.mark.parametrize("model", ["Llama-3.1-70B", "Llama-2-70B"])
 def test_kv_of_4096_tokens_of_a_70b_model_is_1_34_gb(model: str) -> None:
     """2 x 80 layers x 8 KV heads x 128 x 2 bytes x 4,096 tokens."""
-    token_bytes = catalog.model(model).kv_bytes_per_token(1, latency_rows.kv_element_bytes("auto"))
+    token_bytes = catalog.model(model).kv_bytes_per_token(1, catalog.kv_element_bytes("auto"))
     assert token_bytes * 4096 == 2 * 80 * 8 * 128 * 2 * 4096
     assert round(token_bytes * 4096 / 1e9, 2) == 1.34
     prompt = 4095  # Llama 2 is made for 4,096 tokens, the first output token included
@@ -68,7 +69,7 @@ def test_latency_and_descriptors_come_before_the_bytes() -> None:
     plain = run_pools(one(4096)).summary["kv_transfer_s"]["max"]
     link = {"latency_s": 0.002, "per_descriptor_s": 1e-4}
     slow = run_pools(one(4096), link=link)
-    assert slow.trace.journeys.num_descriptors.tolist()[0] == 32
+    assert slow.recording.journeys.num_descriptors.tolist()[0] == 32
     expected = plain + 0.002 + 32 * 1e-4
     assert slow.summary["kv_transfer_s"]["max"] == pytest.approx(expected)
 
@@ -108,7 +109,7 @@ def test_a_transfer_that_joins_later_takes_half_from_then_on() -> None:
     link = {"bandwidth_bytes_per_s": rate / 10}
     prompts = {"kind": "list", "values": [first, second]}
     result = run_pools(asked("pair", prompts, 4, at(0.0, 0.0)), prefill=2, link=link)
-    ways, rate = result.trace.journeys[:2], rate / 10
+    ways, rate = result.recording.journeys[:2], rate / 10
     begun, joined = prefill_s(first), prefill_s(second)
     assert ways.start_s.tolist() == pytest.approx([begun, joined])
     left = first * TOKEN_BYTES_8B - (joined - begun) * rate
@@ -145,7 +146,7 @@ def fair_ends(ways: Any, fleet: Fleet) -> np.ndarray:
     return ends
 
 
-def random_moves(seed: int) -> tuple[Trace, Fleet]:
+def random_moves(seed: int) -> tuple[Recording, Fleet]:
     """A cluster whose clients stay and whose KV is moved after the prefill."""
     generator = np.random.default_rng(seed)
     table, runs = table_of(generator, 60, False)
@@ -161,15 +162,15 @@ def random_moves(seed: int) -> tuple[Trace, Fleet]:
         per_descriptor_s=float(generator.choice([0.0, 1e-4])),
         seed=seed,
     )
-    return engine.run(
+    return simulator.run(
         table, runs, rows_of(generator, 5, False), linear_latency(5), fleet=fleet
     ), fleet
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_random_transfers_share_fairly(seed: int) -> None:
-    trace, fleet = random_moves(seed)
-    ways = trace.journeys[: len(trace.requests)]
+    recording, fleet = random_moves(seed)
+    ways = recording.journeys[: len(recording.requests)]
     moved = ways[ways.outcome == MOVED]
     assert len(moved) > 20
     overlap = (moved.start_s[1:] < moved.end_s[:-1]).sum()
@@ -188,7 +189,7 @@ def test_streaming_hides_all_but_the_last_chunk_when_the_link_keeps_up() -> None
     ends = {}
     for streaming in (False, True):
         result = run_pools(one(chunks * size), link={"streaming": streaming}, prefill_knobs=knobs)
-        way = result.trace.journeys[0]
+        way = result.recording.journeys[0]
         assert way.prefill_end_s == pytest.approx(chunks * prefill_s(size))
         ends[streaming] = way.end_s - way.prefill_end_s
         ttft_s = way.end_s + FIRST_STEP_S
@@ -207,7 +208,7 @@ def test_streaming_adds_what_is_missing_when_the_link_does_not_keep_up() -> None
         link={"streaming": True, "bandwidth_bytes_per_s": rate},
         prefill_knobs={"max_num_batched_tokens": size},
     )
-    way = result.trace.journeys[0]
+    way = result.recording.journeys[0]
     assert way.end_s == pytest.approx(prefill_s(size) + chunks * chunk_s)
 
 
@@ -218,6 +219,6 @@ def test_streamed_chunks_pay_the_latency_each_time_the_link_has_run_dry() -> Non
         link={"streaming": True, "latency_s": 0.001},
         prefill_knobs={"max_num_batched_tokens": size},
     )
-    way = result.trace.journeys[0]
+    way = result.recording.journeys[0]
     chunk_s = size * TOKEN_BYTES_8B / (100 * GIGABIT)
     assert way.end_s - way.prefill_end_s == pytest.approx(0.001 + chunk_s)

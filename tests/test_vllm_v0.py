@@ -2,10 +2,12 @@
 
 import pytest
 
-from sim import engine, moves, reasons
-from sim.integrity import check_integrity, waiting_ids
-from sim.latency import LATENCY, linear
-from sim.state import records
+from sim.cluster import simulator
+from sim.core import reasons
+from sim.core import scheduler_ops as ops
+from sim.core.integrity import check_integrity, waiting_ids
+from sim.core.state import records
+from sim.latency.model import LATENCY, linear
 from tests.builders import Server, linear_latency, policy_rows, request_table
 
 
@@ -77,7 +79,7 @@ def test_a_victim_that_outgrew_the_token_limit_is_dropped() -> None:
     assert server.events(reasons.IGNORED)[0][::2] == (1, 16)
     server.complete()
     server.run()
-    assert server.state.requests[0].num_outputs == 30
+    assert server.state.requests[0].num_output_tokens == 30
 
 
 # --- swap -----------------------------------------------------------------------------------------
@@ -102,7 +104,7 @@ def test_swap_moves_blocks_out_and_back_and_computes_nothing_twice() -> None:
     assert server.state.counters[0].num_free_host_blocks == 100
     server.run()
     requests = server.state.requests
-    assert requests.num_outputs.tolist() == [5, 5, 5]
+    assert requests.num_output_tokens.tolist() == [5, 5, 5]
     assert requests.recomputed_tokens.sum() == 0
     assert requests.num_preemptions[:2].tolist() == [0, 1]
 
@@ -125,10 +127,10 @@ def test_a_request_that_outgrows_the_pool_stalls_with_its_name(host_blocks: int)
     table, runs = request_table([(8, 50), (7, 5)])
     table.arrival_s = 0.0
     policy = policy_rows("vllm_v0", columns={"num_host_blocks": host_blocks}, **TIGHT)
-    trace = engine.run(table, runs, policy, linear_latency())
-    assert trace.status == "stalled"
-    assert trace.stuck_request == 0
-    assert "kv_blocks" in (trace.reason or "")
+    recording = simulator.run(table, runs, policy, linear_latency())
+    assert recording.status == "stalled"
+    assert recording.stuck_request == 0
+    assert "kv_blocks" in (recording.reason or "")
 
 
 def test_an_aborted_swapped_request_frees_host_memory() -> None:
@@ -148,11 +150,11 @@ def test_a_cancelled_step_swaps_back_out() -> None:
         if server.events(reasons.SWAPPED_IN):
             break
         server.complete()
-    moves.cancel_step(server.state, 0)
+    ops.cancel_step(server.state, 0)
     check_integrity(server.state)
     assert server.state.counters[0].num_swapped == 1
     server.run()
-    assert server.state.requests.num_outputs.tolist() == [5, 5]
+    assert server.state.requests.num_output_tokens.tolist() == [5, 5]
 
 
 def test_a_swap_takes_the_time_of_its_bytes_both_ways() -> None:
@@ -164,7 +166,7 @@ def test_a_swap_takes_the_time_of_its_bytes_both_ways() -> None:
     latency[0].swap_block_bytes, latency[0].host_bandwidth = 1e6, 1e9
     latency[0].host_link_s = 10e-6
     policy = policy_rows("vllm_v0", columns={"num_host_blocks": 100}, **TIGHT)
-    steps = engine.run(table, runs, policy, latency).steps
+    steps = simulator.run(table, runs, policy, latency).steps
     moved = steps.swapped_out_blocks + steps.swapped_in_blocks
     assert steps.swapped_out_blocks.sum() == steps.swapped_in_blocks.sum() == 2
     assert steps.duration_s.tolist() == pytest.approx(0.001 + moved * 0.001 + (moved > 0) * 10e-6)

@@ -13,9 +13,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim import kv_cache, moves, policies, reasons, replay
-from sim.__main__ import main
-from sim.integrity import check_integrity, check_prefix_cache, running_ids, waiting_ids
+from sim import replay
+from sim.cli.main import main
+from sim.core import kv_cache, reasons
+from sim.core import scheduler_ops as ops
+from sim.core.integrity import check_integrity, check_prefix_cache, running_ids, waiting_ids
+from sim.engines import dispatch
 from tests.builders import Server
 from tests.conftest import CASES
 
@@ -75,8 +78,8 @@ def random_case(seed: int) -> dict[str, Any]:
         if draw.random() < 0.6:
             prefix = draw.choice(shared)
             prompt = [[prefix[0], draw.randint(1, prefix[1])], *prompt]
-        prompt_len = min(sum(n for _, n in prompt), length - 2)
-        cut, left = [], prompt_len
+        num_prompt_tokens = min(sum(n for _, n in prompt), length - 2)
+        cut, left = [], num_prompt_tokens
         for base, n in prompt:
             if left:
                 cut.append([base, min(n, left)])
@@ -165,7 +168,7 @@ def test_budget_16_four_decodes_and_a_48_token_prompt() -> None:
     server.add(4)
     plans = [server.step() for _ in range(4)]
     assert [[tokens for _, tokens, _ in plan] for plan in plans] == [[1, 1, 1, 1, 12]] * 4
-    assert server.state.requests[4].num_outputs == 1
+    assert server.state.requests[4].num_output_tokens == 1
     assert server.stop_reason == "queue_empty"
 
 
@@ -315,7 +318,8 @@ def test_a_preempted_request_hits_its_own_blocks_and_they_are_counted_apart() ->
 def test_equal_hashes_of_different_content_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a hash that always collides the steps stay the same: a hit compares the tokens."""
     script = (
-        "import sys, json; from pathlib import Path; from sim import kv_cache, replay\n"
+        "import sys, json; from pathlib import Path; from sim import replay\n"
+        "from sim.core import kv_cache\n"
         "if sys.argv[1] == 'collide': kv_cache._mix = lambda value, word: 5\n"
         "for file in sys.argv[2:]:\n"
         "    print(json.dumps(replay.replay(replay.read_case(Path(file))[0])))"
@@ -372,7 +376,7 @@ def churn(seed: int) -> Server:
         plan = server.plan()
         check_prefix_cache(server.state, 0, planned=True)
         if draw.random() < 0.1:
-            moves.cancel_step(server.state, 0)
+            ops.cancel_step(server.state, 0)
             check_integrity(server.state)
             continue
         for i in range(len(plan)):
@@ -397,7 +401,7 @@ def test_a_cancelled_step_takes_its_prefix_cache_entries_out_again() -> None:
         [(8, 2), (9, 2)], [[(7, 8)], [(7, 9)]], block_size=4, enable_prefix_caching=True
     ).add(0)
     server.plan()
-    moves.cancel_step(server.state, 0)
+    ops.cancel_step(server.state, 0)
     check_integrity(server.state)
     assert (server.state.blocks[0].hash < 0).all()
     server.add(1)
@@ -416,20 +420,22 @@ def test_no_cached_block_holds_uncomputed_tokens_after_an_undo(file: Path) -> No
     for s in range(150):
         state.log[0].num_events = 0
         for r in arrivals.get(s, []):
-            moves.add(state, 0, r)
-        policies.schedule(state, 0)
+            ops.add(state, 0, r)
+        dispatch.schedule(state, 0)
         check_prefix_cache(state, 0, planned=True)
         computed = {
-            int(i.request): int(i.num_computed + i.num_tokens)
-            for i in state.plan[0, : state.counters[0].num_planned]
+            int(i.request): int(i.num_computed_tokens + i.num_tokens)
+            for i in state.plan[0, : state.counters[0].num_scheduled]
         }
         for block in state.blocks[0][
             (state.blocks[0].hash >= 0) & (state.blocks[0].references > 0)
         ]:
-            reached = computed.get(int(block.owner), state.requests[block.owner].num_computed)
+            reached = computed.get(
+                int(block.owner), state.requests[block.owner].num_computed_tokens
+            )
             high = max(reached, state.requests[block.owner].high_water)
             assert (block.index + 1) * config["block_size"] <= high
-        moves.complete(state, 0, flags, s + 1.0)
+        ops.complete(state, 0, flags, s + 1.0)
         check_integrity(state)
 
 

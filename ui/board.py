@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from sim.scenario import Scenario, ScenarioError
+from sim.scenario.load import Scenario, ScenarioError
 from ui import (
     address,
     comparison,

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.compiled import njit
-from sim.latency import LINEAR, MEASURED, MEASURED_TERMS, measured_terms, roofs, terms
+from sim.core.compiled import njit
+from sim.latency.model import LINEAR, MEASURED, MEASURED_TERMS, measured_terms, roofs, terms
 
 ROOFLINE_TEXT = (
     "linear layers {0} (the larger of GEMM {1} and weight reads {2}) · attention {3} · "

@@ -7,7 +7,7 @@ it in the session. Nothing here knows Streamlit's session.
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from sim.scenario import Scenario
+from sim.scenario.load import Scenario
 from ui import presets
 from ui.settings import Settings, apply, settings_of, with_file
 from ui.timeline.dials import BUDGET_MOST, Dials

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sim.run import Result
+from sim.results.run import Result
 from ui import machines, story
 from ui.choice import Run
 from ui.settings import itl_limit_s

@@ -2,7 +2,7 @@
 
 import re
 
-from sim.scenario import ScenarioError
+from sim.scenario.load import ScenarioError
 from ui.settings import Settings
 from ui.timeline import Button, Problem
 from ui.units import count

@@ -1,10 +1,10 @@
-"""Why a step looks as it does: facts taken from a Trace, and the sentences that say them.
+"""Why a step looks as it does: facts taken from a Recording, and the sentences that say them.
 
 A fact is a few numbers (`FACT`): which sentence, which request, and the values a, b, c that go into
 it. Facts travel to the timeline as packed numbers and the sentences as templates, so the page steps
 through a run at 60 frames a second without asking the server; `sentences` fills the very same
 templates in Python. Nothing here is guessed: every number is read from an item, an event or a step
-record (sim/trace.py), every reason from the code that the policy wrote down.
+record (sim/core/recording.py), every reason from the code that the policy wrote down.
 """
 
 from collections.abc import Callable
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim import reasons
-from sim.trace import Trace
+from sim.core import reasons
+from sim.core.recording import Recording
 from ui.sentences import SENTENCES
 
 FACT = np.dtype(
@@ -89,33 +89,33 @@ class StepItems:
     is_decode: np.ndarray  # (num_items,) one token that follows the prompt
 
 
-def step_items(trace: Trace, first: int, last: int, budget: int) -> StepItems:
+def step_items(recording: Recording, first: int, last: int, budget: int) -> StepItems:
     """Cut the items of steps [first, last) and say for each what was left of the budget."""
-    steps = trace.steps[first:last]
-    if len(steps) == 0 or len(trace.items) == 0:
+    steps = recording.steps[first:last]
+    if len(steps) == 0 or len(recording.items) == 0:
         empty = np.zeros(0, np.int64)
-        return StepItems(trace.items[:0], empty, empty, empty.astype(bool))
+        return StepItems(recording.items[:0], empty, empty, empty.astype(bool))
     low = int(steps.first_item[0])
-    items = trace.items[low : int(steps.first_item[-1]) + int(steps.num_items[-1])]
+    items = recording.items[low : int(steps.first_item[-1]) + int(steps.num_items[-1])]
     step = np.repeat(np.arange(first, last), steps.num_items)
     tokens = items.num_tokens.astype(np.int64)
     before = np.cumsum(tokens) - tokens
     start = np.repeat(before[np.minimum(steps.first_item - low, len(items) - 1)], steps.num_items)
-    prompt_len = trace.requests.prompt_len[items.request]
-    is_decode = (items.num_needed == 1) & (items.num_computed >= prompt_len)
+    num_prompt_tokens = recording.requests.num_prompt_tokens[items.request]
+    is_decode = (items.num_needed == 1) & (items.num_computed_tokens >= num_prompt_tokens)
     return StepItems(items, step, budget - (before - start), is_decode)
 
 
 def facts(
-    trace: Trace, limits: Limits, first: int, last: int, cut: StepItems | None = None
+    recording: Recording, limits: Limits, first: int, last: int, cut: StepItems | None = None
 ) -> np.recarray:
     """All facts of steps [first, last), sorted by step and, within a step, in telling order."""
-    cut = cut or step_items(trace, first, last, limits.budget)
-    events = _events(trace, first, last)
+    cut = cut or step_items(recording, first, last, limits.budget)
+    events = _events(recording, first, last)
     parts = [
         _chunks(cut, limits),
         _event_facts(events),
-        _stops(trace, limits, cut, events, first, last),
+        _stops(recording, limits, cut, events, first, last),
     ]
     table = np.concatenate(parts)
     group = np.where(np.isin(table["kind"], CHUNK_KINDS), 0, table["kind"])
@@ -132,13 +132,13 @@ def templates(limits: Limits) -> list[tuple[str, str, str]]:
 
 
 def sentences(
-    trace: Trace, limits: Limits, step: int, label: Callable[[int], str]
+    recording: Recording, limits: Limits, step: int, label: Callable[[int], str]
 ) -> list[Sentence]:
     """What the inspector says about one step, duration apart. `label(r)` names request r."""
-    first = decode_sentence(int(trace.steps.num_decodes[step]))
+    first = decode_sentence(int(recording.steps.num_decodes[step]))
     lines = [first] if first else []
     filled = templates(limits)
-    for fact in facts(trace, limits, step, step + 1):
+    for fact in facts(recording, limits, step, step + 1):
         chip, tone, text = filled[fact.kind]
         words = {
             "who": label(int(fact.request)) if fact.request >= 0 else NOBODY,
@@ -191,9 +191,9 @@ def _chunks(cut: StepItems, limits: Limits) -> np.ndarray:
     return table
 
 
-def _events(trace: Trace, first: int, last: int) -> np.recarray:
-    low, high = np.searchsorted(trace.events.step, [first, last])
-    return trace.events[low:high]
+def _events(recording: Recording, first: int, last: int) -> np.recarray:
+    low, high = np.searchsorted(recording.events.step, [first, last])
+    return recording.events[low:high]
 
 
 def _event_facts(events: np.recarray) -> np.ndarray:
@@ -210,10 +210,10 @@ def _event_facts(events: np.recarray) -> np.ndarray:
 
 
 def _stops(
-    trace: Trace, limits: Limits, cut: StepItems, events: np.recarray, first: int, last: int
+    recording: Recording, limits: Limits, cut: StepItems, events: np.recarray, first: int, last: int
 ) -> np.ndarray:
     """One fact a step: what stopped it, with the numbers of the event that the policy wrote."""
-    steps = trace.steps[first:last]
+    steps = recording.steps[first:last]
     table = _table(len(steps))
     table["step"] = np.arange(first, last)
     used = np.bincount(cut.step - first, weights=cut.items.num_tokens, minlength=len(steps)).astype(

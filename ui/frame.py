@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 from streamlit.navigation.page import StreamlitPage
 
-from sim.run import simulate
+from sim.results.run import simulate
 from ui import address, glossary, lost, presets, runs
 from ui.forms import FORMS
 from ui.timeline import packet

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.run import Result, simulate
-from sim.scenario import Scenario, parse_scenario
+from sim.results.run import Result, simulate
+from sim.scenario.load import Scenario, parse_scenario
 from ui import presets
 from ui.chats import Show, Way
 from ui.comparison import gpu_name
@@ -44,12 +44,14 @@ def scenario(budget: int, sent_s: float | None) -> Scenario:
 
 def token_times(result: Result) -> list[list[float]]:
     """When each token of each request reached its reader, in s, request by request."""
-    trace = result.trace
-    step = np.repeat(np.arange(len(trace.steps)), trace.steps.num_items)
-    emits = trace.items.num_tokens == trace.items.num_needed
-    end = (trace.steps.start_s + trace.steps.duration_s)[step[emits]]
-    request = trace.items.request[emits]
-    return [np.round(np.sort(end[request == r]), 4).tolist() for r in range(len(trace.requests))]
+    recording = result.recording
+    step = np.repeat(np.arange(len(recording.steps)), recording.steps.num_items)
+    emits = recording.items.num_tokens == recording.items.num_needed
+    end = (recording.steps.start_s + recording.steps.duration_s)[step[emits]]
+    request = recording.items.request[emits]
+    return [
+        np.round(np.sort(end[request == r]), 4).tolist() for r in range(len(recording.requests))
+    ]
 
 
 def show(sent_s: float | None) -> Show:
@@ -59,7 +61,7 @@ def show(sent_s: float | None) -> Show:
     for way in WAYS:
         result = simulate(scenario(way.budget, sent_s))
         limit_s = itl_limit_s(result.scenario)
-        first = result.trace.requests.prompt_len < DOCUMENT_TOKENS
+        first = result.recording.requests.num_prompt_tokens < DOCUMENT_TOKENS
         times = [times for times, chat in zip(token_times(result), first, strict=True) if chat]
         longest = longest_prompt(result) if sent_s is not None else None
         done = None

@@ -7,9 +7,10 @@ the name of a profile. A profile brings its own model.
 from collections.abc import Mapping
 from typing import Any
 
-from sim import catalog, profiles
-from sim.profiles import Profile, ProfileError
-from sim.scenario import Replica
+from sim.hardware import catalog
+from sim.latency import profiles
+from sim.latency.profiles import Profile, ProfileError
+from sim.scenario.load import Replica
 
 __all__ = [
     "is_profile",

@@ -5,8 +5,8 @@ from typing import Any
 
 import streamlit as st
 
-from sim import catalog
-from sim.model_config import DescribedModel, described
+from sim.hardware import catalog
+from sim.scenario.model_config import DescribedModel, described
 
 PASTE = "paste a config.json"
 ASK = "config.json of a dense decoder (Llama, Mistral, Qwen2, Qwen3)"

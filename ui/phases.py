@@ -6,10 +6,18 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from sim import catalog, latency_rows
-from sim.efficiency import efficiency
-from sim.model_config import model_of
-from sim.phases import Point, decode_step, knee_tokens, mixed_step, operating_point, prefill_step
+from sim.hardware import catalog
+from sim.latency import inputs as latency_inputs
+from sim.latency.efficiency import efficiency
+from sim.latency.roofline import (
+    Point,
+    decode_step,
+    knee_tokens,
+    mixed_step,
+    operating_point,
+    prefill_step,
+)
+from sim.scenario.model_config import model_of
 from ui import models, units
 
 PROMPTS = (1, 16, 64, 128, 256, 512, 1024, 1500, 2048, 4096, 8192, 16384, 32768)
@@ -175,7 +183,7 @@ def side_by_side(
     rows = []
     for gpu in gpus:
         used = precision if precision in precisions(gpu) else "bf16"
-        row = latency_rows.roofline(model, gpu, used, tp, "auto")
+        row = latency_inputs.roofline(model, gpu, used, tp, "auto")
         known = efficiency(gpu.name, used)
         prefill = operating_point("prefill", row, prefill_step(tokens))
         decode = operating_point("decode", row, decode_step(batch, context))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from sim.scenario import Scenario, load_scenario
+from sim.scenario.load import Scenario, load_scenario
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 import streamlit as st
 
-from sim.provenance import provenance
-from sim.run import Result, run_resolved, workload_of
-from sim.scenario import Scenario, resolve
-from sim.workload import Workload
+from sim.results.provenance import provenance
+from sim.results.run import Result, run_resolved, workload_of
+from sim.scenario.load import Scenario, resolve
+from sim.workload.workload import Workload
 from ui import breakdown, comparison, settings, story
 from ui.choice import Run
 from ui.explain import Limits
@@ -90,7 +90,7 @@ def _picture(
         max_num_seqs=knobs.max_num_seqs or 0,
         engine=knobs.engine,
         worst_gap_s=story.worst_gap_s(result),
-        sure=provenance(result.trace, result.resolved),
+        sure=provenance(result.recording, result.resolved),
     )
 
 
@@ -126,11 +126,11 @@ def lane_of(result: Result, title: str) -> packet.Lane:
     """A run as a lane of the timeline."""
     knobs = result.resolved.replicas[0].knobs
     budget = knobs.max_num_batched_tokens or 1
-    parts = breakdown.of_steps(result.resolved.latency[0], result.trace.steps)
+    parts = breakdown.of_steps(result.resolved.latency[0], result.recording.steps)
     return packet.Lane(
         title=title,
         notes=(how_prompts_run(result), f"budget {budget:,}"),
-        trace=result.trace,
+        recording=result.recording,
         label=result.workload.label,
         limits=Limits(budget, knobs.long_prefill_token_threshold),
         itl_limit_s=settings.itl_limit_s(result.scenario),
@@ -145,7 +145,7 @@ def how_prompts_run(result: Result) -> str:
     knobs = result.resolved.replicas[0].knobs
     if not knobs.enable_chunked_prefill:
         return "chunking off"
-    items = result.trace.items
-    prompts = result.trace.requests.prompt_len[items.request]
-    cut = (items.num_computed < prompts) & (items.num_tokens < items.num_needed)
+    items = result.recording.items
+    prompts = result.recording.requests.num_prompt_tokens[items.request]
+    cut = (items.num_computed_tokens < prompts) & (items.num_tokens < items.num_needed)
     return "chunks" if bool(cut.any()) else "whole prompts"

@@ -54,7 +54,7 @@ class Function:
 def functions(engine: str) -> tuple[Function, ...]:
     """The functions of an engine's policy, in the order of its file; empty where there is none."""
     try:
-        module = importlib.import_module(f"sim.policies.{engine}")
+        module = importlib.import_module(f"sim.engines.{engine}")
     except ModuleNotFoundError:
         return ()
     return tuple(sorted(_functions_of(module), key=lambda one: one.first_line))

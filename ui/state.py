@@ -11,7 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from sim.scenario import Scenario
+from sim.scenario.load import Scenario
 from ui import models, presets
 from ui.choice import Choice, Run, Upload, UploadRef, start_of
 from ui.settings import Settings

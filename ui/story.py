@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim import reasons
-from sim.run import Result
+from sim.core import reasons
+from sim.results.run import Result
 from ui import glossary
 from ui.explain import step_items
 from ui.settings import itl_limit_s
@@ -54,7 +54,7 @@ class Longest:
     """The longest prompt that got a first token, and how it was computed."""
 
     request: int
-    prompt_len: int
+    num_prompt_tokens: int
     num_chunks: int
     largest_chunk: int
     step_s: float  # duration of the longest of its steps
@@ -74,9 +74,11 @@ def sentence(result: Result) -> Parts:
 
 def stands_out(result: Result, longest: Longest) -> bool:
     """Is one prompt so much longer than the others that it has a story of its own?"""
-    others = np.delete(result.trace.requests.prompt_len, longest.request)
+    others = np.delete(result.recording.requests.num_prompt_tokens, longest.request)
     return bool(
-        longest.num_chunks and len(others) and longest.prompt_len >= STANDS_OUT * others.max()
+        longest.num_chunks
+        and len(others)
+        and longest.num_prompt_tokens >= STANDS_OUT * others.max()
     )
 
 
@@ -88,16 +90,16 @@ def hero(result: Result) -> Longest | None:
 
 def longest_prompt(result: Result) -> Longest | None:
     """See Longest; None when nobody got a token."""
-    trace = result.trace
-    requests = trace.requests
+    recording = result.recording
+    requests = recording.requests
     told = np.isfinite(requests.first_token_s)
     if not told.any():
         return None
-    r = int(np.argmax(np.where(told, requests.prompt_len, -1)))
+    r = int(np.argmax(np.where(told, requests.num_prompt_tokens, -1)))
     request = requests[r]
-    first = int(np.searchsorted(trace.steps.start_s, request.first_scheduled_s))
-    last = int(np.searchsorted(trace.steps.start_s, request.first_token_s))
-    cut = step_items(trace, first, last, 0)
+    first = int(np.searchsorted(recording.steps.start_s, request.first_scheduled_s))
+    last = int(np.searchsorted(recording.steps.start_s, request.first_token_s))
+    cut = step_items(recording, first, last, 0)
     mine = cut.items.request == r
     tokens = cut.items.num_tokens[mine]
     arrival = request.arrival_s
@@ -105,10 +107,10 @@ def longest_prompt(result: Result) -> Longest | None:
     under_way &= requests.status != reasons.REJECTED
     return Longest(
         request=r,
-        prompt_len=int(request.prompt_len),
+        num_prompt_tokens=int(request.num_prompt_tokens),
         num_chunks=len(tokens),
         largest_chunk=int(tokens.max(initial=0)),
-        step_s=float(trace.steps.duration_s[cut.step[mine]].max(initial=0.0)),
+        step_s=float(recording.steps.duration_s[cut.step[mine]].max(initial=0.0)),
         ttft_s=float(request.first_token_s - arrival),
         others=np.flatnonzero(under_way),
     )
@@ -136,8 +138,11 @@ def _long_prompt(result: Result, longest: Longest) -> Parts:
 
 
 def who(result: Result, longest: Longest) -> str:
-    label, size = result.workload.label(longest.request), f"{count(longest.prompt_len)}-token"
-    article = "An" if size[0] == "8" or longest.prompt_len in (11, 18) else "A"
+    label, size = (
+        result.workload.label(longest.request),
+        f"{count(longest.num_prompt_tokens)}-token",
+    )
+    article = "An" if size[0] == "8" or longest.num_prompt_tokens in (11, 18) else "A"
     if label in ("document", "prompt", "long"):
         return f"{article} {size} {'prompt' if label == 'long' else label}"
     return f"{label}, {article.lower()} {size} prompt,"
@@ -147,7 +152,7 @@ def company(result: Result, longest: Longest) -> str:
     """What goes on when the long prompt arrives."""
     n = len(longest.others)
     names = result.workload.class_names
-    if n and {names[c] for c in result.trace.requests.class_id[longest.others]} == {"chat"}:
+    if n and {names[c] for c in result.recording.requests.class_id[longest.others]} == {"chat"}:
         return "one person chats" if n == 1 else f"{number(n)} people chat"
     if n == 0:
         return "nobody else is served"
@@ -156,7 +161,7 @@ def company(result: Result, longest: Longest) -> str:
 
 def all_freeze(result: Result, longest: Longest, gap: float) -> bool:
     """Did everybody who was under way wait about as long as the one who waited longest?"""
-    gaps = result.trace.requests.max_gap_s[longest.others]
+    gaps = result.recording.requests.max_gap_s[longest.others]
     return longest.num_chunks == 1 and len(gaps) > 1 and bool((gaps > 0.9 * gap).all())
 
 
@@ -205,7 +210,7 @@ def rejections(result: Result) -> str | None:
 def budget_used(result: Result) -> float | None:
     """Share of the token budget that was spent in steps with prefill work; None without such a
     step."""
-    steps = result.trace.steps
+    steps = result.recording.steps
     busy = steps[steps.num_prefill_tokens > 0]
     if not len(busy):
         return None
@@ -218,7 +223,7 @@ def tiles(result: Result) -> list[Tile]:
     """The five figures under the timeline."""
     summary, longest, used = result.summary, longest_prompt(result), budget_used(result)
     itl = summary["itl_s"] or {}
-    if longest is not None and len(result.trace.requests) <= 12:
+    if longest is not None and len(result.recording.requests) <= 12:
         ttft = _time(f"TTFT, {result.workload.label(longest.request)}", longest.ttft_s, TTFT)
     else:
         ttft = _time("TTFT p50", (summary["ttft_s"] or {}).get("p50"), TTFT)

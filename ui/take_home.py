@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 
 import streamlit as st
 
-from sim import export
-from sim.perfetto import write_perfetto
-from sim.run import Result
+from sim.results import export
+from sim.results.perfetto import write_perfetto
+from sim.results.run import Result
 from ui import runs
 from ui.runs import Asked
 
@@ -54,18 +54,20 @@ def scenario(result: Result) -> str:
 def steps(result: Result) -> str:
     stream = io.StringIO()
     columns = export.step_columns(result.resolved)
-    export.write_csv(stream, columns, export.step_rows(result.trace, result.resolved))
+    export.write_csv(stream, columns, export.step_rows(result.recording, result.resolved))
     return stream.getvalue()
 
 
 def requests(result: Result) -> str:
     stream, workload = io.StringIO(), result.workload
-    rows = export.request_rows(result.trace, result.resolved, workload.label, workload.class_names)
+    rows = export.request_rows(
+        result.recording, result.resolved, workload.label, workload.class_names
+    )
     export.write_csv(stream, export.REQUEST_COLUMNS, rows)
     return stream.getvalue()
 
 
 def perfetto(result: Result) -> str:
     stream = io.StringIO()
-    write_perfetto(stream, result.trace, result.resolved, result.workload.label)
+    write_perfetto(stream, result.recording, result.resolved, result.workload.label)
     return stream.getvalue()

@@ -1,6 +1,6 @@
 """Short texts about a page's settings, with their figures marked."""
 
-from sim.scenario import Scenario
+from sim.scenario.load import Scenario
 from ui import machines
 from ui.choice import Run
 from ui.runs import Picture

@@ -9,11 +9,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from sim import moves, policies, reasons
-from sim.requests import RUN, Table, empty_requests
-from sim.state import POLICY, State, columns, events_per_step, new_state, records
+from sim.core import reasons
+from sim.core import scheduler_ops as ops
+from sim.core.requests import RUN, Table, empty_requests
+from sim.core.state import POLICY, State, columns, events_per_step, new_state, records
+from sim.engines import dispatch
 
-PLANNED = ("request", "num_tokens", "num_computed")  # what a replay says of a planned item
+PLANNED = ("request", "num_tokens", "num_computed_tokens")  # what a replay says of a planned item
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,7 @@ def table_of(case: Case) -> tuple[Table, list[int]]:
     """(requests, their ids) of a case that knows lengths only; rows stand in order of arrival."""
     rows = sorted(case.requests, key=lambda request: (request["arrival_step"], request["id"]))
     table = empty_requests(len(rows))
-    table.prompt_len = [request["prompt"] for request in rows]
+    table.num_prompt_tokens = [request["prompt"] for request in rows]
     table.max_tokens = table.output_len = [request["output"] for request in rows]
     table.arrival_s = [request["arrival_step"] for request in rows]
     return table, [request["id"] for request in rows]
@@ -146,21 +148,24 @@ def play_step(
 ) -> dict[str, Any]:
     """Schedule and complete step `s`; the row that `sim replay` prints of it. `planned`: what else
     it says, asked between the two."""
-    policies.schedule(state, 0)
-    num_planned = columns(state.counters)["num_planned"][0]
-    plan = columns(state.plan)[0, :num_planned]
+    dispatch.schedule(state, 0)
+    num_scheduled = columns(state.counters)["num_scheduled"][0]
+    plan = columns(state.plan)[0, :num_scheduled]
     items = zip(*(plan[name].tolist() for name in PLANNED), strict=True)
     events = events_of(state)
     kinds = list(zip(events["kind"].tolist(), events["request"].tolist(), strict=True))
     row: dict[str, Any] = {
         "s": s,
-        "sched": [[ids[r], num_tokens, num_computed] for r, num_tokens, num_computed in items],
+        "sched": [
+            [ids[r], num_tokens, num_computed_tokens]
+            for r, num_tokens, num_computed_tokens in items
+        ],
         "preempted": [ids[r] for kind, r in kinds if kind == reasons.PREEMPTION],
         "finished": [],
     } | planned(state)
     if ignored := [ids[r] for kind, r in kinds if kind == reasons.IGNORED]:
         row["ignored"] = ignored
-    moves.complete(state, 0, np.zeros(num_planned, np.int32), s + 1.0)
+    ops.complete(state, 0, np.zeros(num_scheduled, np.int32), s + 1.0)
     ended = state.ended[0, : columns(state.counters)["num_ended"][0]]
     status = columns(state.requests)["status"]
     row["finished"] = [ids[r] for r in ended.tolist() if status[r] == reasons.FINISHED]
@@ -180,7 +185,7 @@ def walk(
     while s <= last or in_system(state):
         columns(state.log)["num_events"] = 0
         for r in sorted(arrivals.get(s, [])):
-            moves.add(state, 0, r)
+            ops.add(state, 0, r)
         if in_system(state):
             yield play_step(state, ids, s, planned), s < last
         s += 1

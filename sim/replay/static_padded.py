@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from sim.knobs import Static
-from sim.load import measure_load
+from sim.core.recording import STEP
+from sim.core.state import State, records
+from sim.engines.knobs import Static
+from sim.latency.step_cost import measure_load
 from sim.replay.case import Case, Engine, state_of, table_of, walk
-from sim.state import State, records
-from sim.trace import STEP
 
 
 def padded_tokens(state: State) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def padded_tokens(state: State) -> dict[str, Any]:
 def replay_static(case: Case) -> dict[str, Any]:
     """Until all is done, or the head of the queue fits in no batch and nobody is to come."""
     table, ids = table_of(case)
-    length = int(table.prompt_len.max(initial=1) + table.max_tokens.max(initial=1))
+    length = int(table.num_prompt_tokens.max(initial=1) + table.max_tokens.max(initial=1))
     members = case.config["max_batch_size"]
     kv_tokens = case.config["kv_tokens"] or min(members, max(len(ids), 1)) * length
     row = Static(engine="static", max_batch_size=members, kv_tokens=kv_tokens).row()

@@ -4,12 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from sim import queues, reasons
-from sim.policies import POLICIES
-from sim.policies.tensorrt_llm import CAPACITY_POLICIES, CHUNKING_POLICIES
+from sim.core import reasons, waiting_queue
+from sim.core.state import POLICY, records
+from sim.engines.dispatch import POLICIES
+from sim.engines.tensorrt_llm import CAPACITY_POLICIES, CHUNKING_POLICIES
 from sim.replay.case import Case, Engine, events_of, state_of, table_of, walk
 from sim.replay.sarathi_serve import recorded
-from sim.state import POLICY, records
 
 NO_LIMIT = 1 << 30
 
@@ -28,7 +28,7 @@ def policy_row(config: dict[str, Any]) -> Any:
     row.max_model_len = NO_LIMIT
     row.block_size = config["tokens_per_block"]
     row.num_gpu_blocks = config["num_blocks"] + 1
-    row.requeue = queues.TO_ARRIVAL_PLACE
+    row.requeue = waiting_queue.TO_ARRIVAL_PLACE
     return row
 
 

@@ -2,12 +2,12 @@
 
 from typing import Any
 
-from sim import moves
-from sim.content import run_table
-from sim.knobs.vllm_v1 import VllmV1, check_start
+from sim.core import scheduler_ops as ops
+from sim.core.requests import OUTPUT_BASE, OUTPUT_STRIDE, empty_requests
+from sim.core.state import State, columns
+from sim.engines.knobs.vllm_v1 import VllmV1, check_start
 from sim.replay.case import Case, Engine, happenings, play_step, state_of
-from sim.requests import OUTPUT_BASE, OUTPUT_STRIDE, empty_requests
-from sim.state import State, columns
+from sim.workload.prompt_tokens import run_table
 
 
 def vllm_v1_knobs(config: dict[str, Any]) -> VllmV1:
@@ -42,7 +42,7 @@ def vllm_v1_state(case: Case, knobs: VllmV1) -> tuple[State, list[int]]:
         content = request["prompt"] if "prompt" in request else request["prompt_token_ids"]
         content = [run if isinstance(run, list) else [run, 1] for run in content]
         contents.append(content)
-        row.prompt_len = sum(n for _, n in content)
+        row.num_prompt_tokens = sum(n for _, n in content)
         row.max_tokens = row.output_len = request["output_len"]
         row.priority = request.get("priority", 0)
         row.arrival_s = request["arrival_time"]
@@ -65,8 +65,8 @@ def replay_vllm_v1(case: Case) -> dict[str, Any]:
     for s in range(case.config["max_steps"]):
         columns(state.log)["num_events"] = 0
         for r in arrivals.get(s, []):
-            moves.add(state, 0, r)
-        aborted = [r for r in aborts.get(s, []) if moves.abort(state, r, float(s))]
+            ops.add(state, 0, r)
+        aborted = [r for r in aborts.get(s, []) if ops.abort(state, r, float(s))]
         step = play_step(state, ids, s)
         if aborted:
             step["aborted"] = [ids[r] for r in aborted]

@@ -7,7 +7,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from sim.run import simulate
+from sim.results.run import simulate
 from tests.e2e.conftest import Timeline
 from ui import comparison, story
 from ui.presets import scenario_of

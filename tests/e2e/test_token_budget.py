@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.run import simulate
+from sim.results.run import simulate
 from tests.e2e.conftest import Timeline
 from ui import explain
 from ui.presets import scenario_of
@@ -114,7 +114,7 @@ def test_the_browser_says_what_python_says(timeline: Timeline):
     timeline.page.keyboard.press("Home")
     for step in range(0, 70, 7):
         assert timeline.step == step
-        said = explain.sentences(result.trace, limits, step, result.workload.label)
+        said = explain.sentences(result.recording, limits, step, result.workload.label)
         expected = [(line.chip, line.text.replace("**", "")) for line in said]
         assert timeline.why[:-1] == expected
         chip, text = timeline.why[-1]
@@ -135,8 +135,8 @@ def test_the_table_equals_the_picture(timeline: Timeline):
         cells = row.locator("td").all_inner_texts()
         assert row.locator("th").inner_text() == result.workload.label(r)
         chunks = [int(n.replace(",", "")) for n in cells[2].split(", ")]
-        assert sum(chunks) == result.workload.prompt_len[r]
-        assert int(cells[3]) == result.trace.requests.num_outputs[r]
+        assert sum(chunks) == result.workload.num_prompt_tokens[r]
+        assert int(cells[3]) == result.recording.requests.num_output_tokens[r]
         assert cells[5] == "finished"
     first = steps.locator("tbody tr").first.locator("td").all_inner_texts()
     assert first[2:5] == ["140", "0", "8,052"]

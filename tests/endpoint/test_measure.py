@@ -10,7 +10,7 @@ from gpu_backend.address import EndpointError
 from gpu_backend.endpoint import Caps, measure
 from gpu_backend.outcome import Outcome
 from gpu_backend.serve_figures import compare, gaps_of, measured_figures, one_token_each
-from sim.workload import Workload
+from sim.workload.workload import Workload
 
 from .virtual import (
     DONE,
@@ -308,14 +308,14 @@ def paced(workload: Workload, outcomes: list[Outcome]) -> None:
     """Every token when the linear toy of one request at a time would send it."""
     for outcome in outcomes:
         i = outcome.index
-        first = 0.005 + 1.2e-5 * int(workload.prompt_len[i])
+        first = 0.005 + 1.2e-5 * int(workload.num_prompt_tokens[i])
         gaps = (0.005 + 4e-5) * np.arange(int(workload.output_len[i]))
         sent = float(workload.arrival_s[i])
         outcome.sent_s, outcome.status, outcome.finish_reason = sent, "finished", "length"
         outcome.chunk_s = (sent + first + gaps).tolist()
         outcome.first_visible_s = outcome.chunk_s[0]
         outcome.output_tokens = int(workload.output_len[i])
-        outcome.prompt_tokens = int(workload.prompt_len[i])
+        outcome.prompt_tokens = int(workload.num_prompt_tokens[i])
         outcome.done = True
 
 

@@ -10,8 +10,8 @@ import httpx
 
 from gpu_backend.address import Endpoint
 from gpu_backend.endpoint import Client
-from sim.scenario import Scenario, parse_scenario
-from sim.workload import Workload, build_workload
+from sim.scenario.load import Scenario, parse_scenario
+from sim.workload.workload import Workload, build_workload
 
 Script = Sequence[tuple[float, bytes]]  # wait so long, then send
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sim.run import Result, simulate
-from sim.scenario import parse_scenario
+from sim.results.run import Result, simulate
+from sim.scenario.load import parse_scenario
 
 CASES = Path(__file__).parent / "cases"
 TEXT = ("summary", "setup", "observed", "expected_direction", "note")
@@ -85,21 +85,23 @@ def serve(
 
 def rows_of(result: Result, name: str) -> Any:
     """Rows of the request table that belong to a class."""
-    return np.flatnonzero(result.trace.requests.class_id == result.workload.class_names.index(name))
+    return np.flatnonzero(
+        result.recording.requests.class_id == result.workload.class_names.index(name)
+    )
 
 
 def ttft_s(result: Result, name: str) -> Any:
-    requests = result.trace.requests[rows_of(result, name)]
+    requests = result.recording.requests[rows_of(result, name)]
     return requests.first_token_s - requests.arrival_s
 
 
 def token_times(result: Result, r: int) -> Any:
     """When request `r` emitted its tokens."""
-    trace = result.trace
-    step = np.repeat(np.arange(len(trace.steps)), trace.steps.num_items)
-    items = trace.items
+    recording = result.recording
+    step = np.repeat(np.arange(len(recording.steps)), recording.steps.num_items)
+    items = recording.items
     mine = (items.request == r) & (items.num_tokens == items.num_needed)
-    steps = trace.steps[step[mine]]
+    steps = recording.steps[step[mine]]
     return steps.start_s + steps.duration_s
 
 

@@ -96,7 +96,7 @@ def test_F12_a_stream_gets_one_token_for_each_chunk() -> None:
             max_model_len=131072,
         )
         times = token_times(result, int(rows_of(result, "stream")[0]))
-        request = result.trace.requests[rows_of(result, "long")[0]]
+        request = result.recording.requests[rows_of(result, "long")[0]]
         during = (times > request.first_scheduled_s) & (times <= request.first_token_s)
         seconds = request.first_token_s - request.first_scheduled_s
         rate = during.sum() / seconds

@@ -32,7 +32,7 @@ def test_F23_scattered_blocks_collapse_the_bandwidth_of_a_transfer() -> None:
             link={"bandwidth_bytes_per_s": link_rate, "per_descriptor_s": per_entry_s},
             decode_knobs={"num_gpu_blocks": 2 * blocks, "max_model_len": prompt + 64},
         )
-        way = result.trace.journeys[rows_of(result, "long")[0]]
+        way = result.recording.journeys[rows_of(result, "long")[0]]
         assert way.total_bytes == num_bytes
         return int(way.num_descriptors), float(way.total_bytes / (way.end_s - way.start_s))
 
@@ -60,7 +60,7 @@ def test_F44_ttft_is_twice_a_lone_servers_when_the_kv_is_not_used() -> None:
         assert alone.summary["ttft_s"] is not None
         ratio = pair.summary["ttft_s"]["mean"] / alone.summary["ttft_s"]["mean"]
         assert ratio == pytest.approx(n["times"], rel=0.02)
-        steps = pair.trace.steps
+        steps = pair.recording.steps
         prefills = [steps[(steps.replica == k) & (steps.num_chunks > 0)] for k in (0, 1)]
         assert prefills[0].duration_s.mean() == pytest.approx(prefills[1].duration_s.mean())
         assert "KV not used" in [finding.name for finding in pair.findings]
@@ -97,7 +97,7 @@ def test_F46_too_many_long_prompts_fill_the_decode_pools_and_generation_stops() 
         assert full["kv_peak_fraction"] > 0.98 * n["kv_percent"] / 100
         assert full["mean_wait_s"] > 1.0
         assert result.summary["itl_s"]["max"] > 20 * result.summary["itl_s"]["p50"]
-        steps = result.trace.steps[result.trace.steps.replica >= n["servers"]]
+        steps = result.recording.steps[result.recording.steps.replica >= n["servers"]]
         assert 0.8 < steps.num_running.max() / n["seqs"] < 1.2
 
     holds_only_with(check)

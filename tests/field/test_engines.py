@@ -69,7 +69,7 @@ def test_F13_strict_prefill_first_stops_every_decode_for_the_whole_burst() -> No
             context_length=400_000,
             max_total_tokens=400_000,
         )
-        steps = result.trace.steps
+        steps = result.recording.steps
         chunks = steps[(steps.num_prefill_tokens > 0) & (steps.start_s > 0.4)]
         assert abs(len(chunks) - n["chunks"]) <= 1
         assert chunks.num_decodes.sum() == 0
@@ -97,8 +97,8 @@ def test_F33_one_partial_prefill_at_a_time_blocks_the_others() -> None:
             **({"chunk_size": int(n["budget"])} if one_lane else cap),
             **({} if one_lane else {"max_num_batched_tokens": int(n["budget"])}),
         )
-        steps = result.trace.steps
-        long = result.trace.requests[rows_of(result, "long")[0]]
+        steps = result.recording.steps
+        long = result.recording.requests[rows_of(result, "long")[0]]
         during = steps[(steps.start_s >= long.first_scheduled_s) & (steps.start_s < long.end_s)]
         assert abs(len(during) / n["steps"] - 1) < 0.02
         assert ttft_s(result, "short").min() > 0.9 * (long.first_token_s - long.arrival_s)
@@ -148,8 +148,8 @@ def test_F53_no_evict_reserves_max_tokens_and_serves_one_by_one() -> None:
             num_blocks=600,
             **(TRT | {"max_seq_len": int(n["max_seq_len"])}),
         )
-        held = result.trace.items
-        step = np.repeat(np.arange(len(result.trace.steps)), result.trace.steps.num_items)
+        held = result.recording.items
+        step = np.repeat(np.arange(len(result.recording.steps)), result.recording.steps.num_items)
         return int(np.bincount(step, minlength=1).max()) if len(held) else 0
 
     def check(no_evict: bool) -> None:
@@ -192,7 +192,7 @@ def test_F55_reused_tokens_are_not_charged_to_the_token_budget() -> None:
             max_batch_size=32,
             **(TRT | {"enable_block_reuse": reuse}),
         )
-        contexts = result.trace.steps.num_chunks[result.trace.steps.start_s >= 1.0]
+        contexts = result.recording.steps.num_chunks[result.recording.steps.start_s >= 1.0]
         assert contexts.max() > 10 * n["per_iteration"]
 
     holds_only_with(check)

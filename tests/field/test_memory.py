@@ -28,7 +28,7 @@ def test_F21_prefix_caching_saves_first_tokens_and_lets_the_rest_decode() -> Non
             enable_prefix_caching=caching,
         )
         summary = result.summary
-        hits = summary["prefix_hit_tokens"] / result.workload.prompt_len.sum()
+        hits = summary["prefix_hit_tokens"] / result.workload.num_prompt_tokens.sum()
         return {
             "ttft": summary["ttft_s"]["p50"],
             "rate": summary["output_tokens_per_s"],
@@ -65,7 +65,7 @@ def test_F24_kv_memory_caps_who_runs_and_the_rest_queue() -> None:
             max_model_len=4096,
             num_gpu_blocks=int(tokens) // 16 + 1,
         )
-        steps, summary = result.trace.steps, result.summary
+        steps, summary = result.recording.steps, result.summary
         steady = steps[len(steps) // 10 : -len(steps) // 10]
         running = float(steady.num_running.mean())
         assert abs(running / n["running"] - 1) < 0.2
@@ -123,12 +123,12 @@ def test_F36_a_resumed_long_request_is_preempted_again_and_again() -> None:
     def check(gate_off: bool) -> None:
         kv = int(1.4 * tokens)
         open_ = long_context(not gate_off, int(n["requests"]), tokens, output, kv)
-        victim = open_.trace.requests[1]
+        victim = open_.recording.requests[1]
         assert victim.num_preemptions > 2
         assert victim.recomputed_tokens > tokens / 2
         gated = long_context(True, int(n["requests"]), tokens, output, kv)
-        assert gated.trace.requests[1].num_preemptions == 0
-        assert gated.trace.requests[1].first_scheduled_s >= gated.trace.requests[0].end_s
+        assert gated.recording.requests[1].num_preemptions == 0
+        assert gated.recording.requests[1].first_scheduled_s >= gated.recording.requests[0].end_s
 
     holds_only_with(check)
 
@@ -163,9 +163,9 @@ def test_F38_hits_of_resumed_requests_are_their_own_blocks() -> None:
             max_model_len=4096,
             num_gpu_blocks=blocks,
         )
-        requests = result.trace.requests
+        requests = result.recording.requests
         assert requests.hit_tokens.sum() == n["unique_hits"] == result.summary["prefix_hit_tokens"]
-        looked_up = requests.prompt_len.sum() + requests.resumed_hit_tokens.sum()
+        looked_up = requests.num_prompt_tokens.sum() + requests.resumed_hit_tokens.sum()
         assert requests.resumed_hit_tokens.sum() / looked_up > 0.05, "what a naive counter shows"
 
     holds_only_with(check)
@@ -190,7 +190,7 @@ def test_F39_a_prefix_shorter_than_a_block_never_hits() -> None:
             max_model_len=4096,
             block_size=block,
         )
-        hits = result.trace.requests.hit_tokens
+        hits = result.recording.requests.hit_tokens
         expected = int(n["shared"]) // block * block
         assert hits[1:].tolist() == [expected] * 4
         assert hits.sum() == n["hits"]
@@ -286,5 +286,5 @@ def test_waiting_never_preempts_running() -> None:
         num_gpu_blocks=65,
     )
     assert result.summary["preemptions"] == 0
-    first = result.trace.requests[rows_of(result, "first")[0]]
+    first = result.recording.requests[rows_of(result, "first")[0]]
     assert ttft_s(result, "second")[0] > first.end_s - 0.1

@@ -4,10 +4,12 @@ batch.
 
 import pytest
 
-from sim import catalog, latency_rows, replay
-from sim.knobs.vllm_v1 import VllmV1
-from sim.latency import load, step_seconds
-from sim.scenario import ScenarioError
+from sim import replay
+from sim.engines.knobs.vllm_v1 import VllmV1
+from sim.hardware import catalog
+from sim.latency import inputs as latency_inputs
+from sim.latency.model import load, step_seconds
+from sim.scenario.load import ScenarioError
 from tests.field.field import asked, holds_only_with, numbers, serve
 
 
@@ -83,7 +85,7 @@ def test_F30_decode_steps_grow_slowly_with_batch_and_long_prompts_superlinearly(
     model, gpu = catalog.model("Yi-34B"), catalog.gpu("a100")
 
     def check(attention: bool) -> None:
-        row = latency_rows.roofline(model, gpu, "bf16", 2, "auto")
+        row = latency_inputs.roofline(model, gpu, "bf16", 2, "auto")
         if not attention:
             row.attention_flop_per_pair = 0.0
             row.kv_bytes_per_token = 0.0

@@ -12,8 +12,8 @@ from gpu_backend.kv_pool import KvPool
 from gpu_backend.model import Model
 from gpu_backend.runner import Runner
 from gpu_backend.serving import Served, serve
-from sim.integrity import check_integrity
-from sim.requests import Table
+from sim.core.integrity import check_integrity
+from sim.core.requests import Table
 from tests.builders import policy_rows
 
 TEXTS = (
@@ -71,4 +71,4 @@ def check_ended(served: Served, policy: Table) -> None:
     """Every block is free, whatever ended the run."""
     assert served.free_blocks == int(policy[0].num_gpu_blocks) - 1
     assert np.isfinite(served.times["whole_s"]).all()
-    assert len(served.trace.steps) == len(served.times)
+    assert len(served.recording.steps) == len(served.times)

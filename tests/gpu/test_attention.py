@@ -214,8 +214,8 @@ def test_decode_steps_replay_from_static_tensors(
     assert served.error is None
     assert recorded == [4, 2, 1]
     padded = served.times["padded_batch"]
-    decodes = served.trace.steps.num_decodes
-    pure = np.asarray(served.trace.steps.num_prefill_tokens == 0)
+    decodes = served.recording.steps.num_decodes
+    pure = np.asarray(served.recording.steps.num_prefill_tokens == 0)
     assert (padded[pure] == [graph_rows(int(n)) for n in decodes[pure]]).all()
     assert (padded[~pure] == 0).all()
     expected = zip(PROMPTS[:3], (16, 3, 9), strict=True)

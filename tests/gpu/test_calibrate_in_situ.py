@@ -17,9 +17,10 @@ from gpu_backend.calibrate import CalibrationError, predict, solved
 from gpu_backend.calibrate_command import calibrate, mixed_scenario
 from gpu_backend.compiled_decode import MOST_ROWS
 from gpu_backend.run import RealRun, Update, compare, run_scenario
-from sim import latency, profiles
-from sim.profiles import Coefficients
-from sim.run import workload_of
+from sim.latency import model as latency_model
+from sim.latency import profiles
+from sim.latency.profiles import Coefficients
+from sim.results.run import workload_of
 from tests.gpu.conftest import CPU
 
 KNOWN = Coefficients(
@@ -45,16 +46,16 @@ def measured(model: str) -> RealRun:
         patch.setattr(calibrate_command, "REQUESTS", 12)
         scenario = mixed_scenario(100.0, seed=3, longest=512)
     run = run_scenario(scenario, workload_of(scenario)[0], CPU, model=model)
-    assert run.trace.status == "finished"
+    assert run.recording.status == "finished"
     return run
 
 
-def as_if(run: RealRun, why: str | None = None, **trace: Any) -> RealRun:
+def as_if(run: RealRun, why: str | None = None, **recording: Any) -> RealRun:
     """The run with the times that KNOWN gives, on a quiet machine or not."""
-    steps = run.trace.steps.copy()
+    steps = run.recording.steps.copy()
     steps.duration_s = predict(KNOWN, steps)
     served = replace(
-        run.served, trace=replace(run.trace, steps=steps, **trace), contaminated_why=why
+        run.served, recording=replace(run.recording, steps=steps, **recording), contaminated_why=why
     )
     return replace(run, served=served)
 
@@ -75,7 +76,7 @@ def rounds(monkeypatch: pytest.MonkeyPatch) -> list[RealRun]:
 
 
 def test_the_workload_mixes_chunks_and_decodes_in_batches_of_many_sizes(measured: RealRun) -> None:
-    steps = measured.trace.steps
+    steps = measured.recording.steps
     assert ((steps.num_prefill_tokens > 0) & (steps.num_decodes > 0)).sum() >= 5
     assert len(np.unique(steps.num_decodes)) >= 5
 
@@ -84,12 +85,12 @@ def test_a_fit_of_real_steps_beats_the_first_guess_on_steps_it_has_not_seen(
     measured: RealRun,
 ) -> None:
     """However noisy the machine is: the first guess knows no overhead at all."""
-    steps = measured.trace.steps
+    steps = measured.recording.steps
     order = np.random.default_rng(1).permutation(len(steps))
     held_out, fitted = steps[order[::3]], np.delete(order, np.arange(0, len(order), 3))
     coefficients = solved(steps[fitted], np.zeros(0))
     guessed = np.zeros(len(held_out))
-    latency.steps_seconds(measured.guess, held_out, guessed)
+    latency_model.steps_seconds(measured.guess, held_out, guessed)
 
     def error(seconds: np.ndarray) -> float:
         return float(np.abs(seconds / held_out.duration_s - 1.0).mean())
@@ -110,8 +111,8 @@ def test_known_times_come_back_and_close_the_gap(
     assert found.fit.r2 > 0.999
     for name, value in KNOWN.model_dump().items():
         assert getattr(found.fit.coefficients, name) == pytest.approx(value, rel=1e-3, abs=1e-9)
-    real = run.trace.steps.duration_s
-    after = compare(run, latency.measured(found.fit.coefficients.model_dump()))
+    real = run.recording.steps.duration_s
+    after = compare(run, latency_model.measured(found.fit.coefficients.model_dump()))
     assert after.step_s == pytest.approx(real)
     assert np.abs(compare(run).step_s / real - 1.0).mean() > 0.1
 
@@ -122,7 +123,7 @@ def test_rounds_that_were_not_quiet_are_left_out(
     rounds += [as_if(measured, "a neighbour was busy"), as_if(measured)]
     found = calibrate(model, CPU, rate_per_s=100.0)
     assert found.left_out == ("a neighbour was busy",)
-    assert found.fit.num_steps == len(found.runs) * len(measured.trace.steps)
+    assert found.fit.num_steps == len(found.runs) * len(measured.recording.steps)
     assert found.report()["rounds_left_out"] == ["a neighbour was busy"]
 
 

@@ -149,7 +149,7 @@ def test_decodes_alone_run_as_a_whole_unless_there_are_too_many(
     policy = policy_rows(num_gpu_blocks=200, max_num_seqs=most + 2, max_num_batched_tokens=300)
     asked = ask(prompts, lengths)
     served = serve(asked, policy, executor_for(tiny["qwen2"], policy, asked))
-    steps, rows = served.trace.steps, served.times["padded_batch"]
+    steps, rows = served.recording.steps, served.times["padded_batch"]
     alone = np.asarray(steps.num_prefill_tokens == 0)
     assert steps.num_decodes.max() == most + 2
     assert (rows[~alone] == 0).all()
@@ -169,7 +169,7 @@ def test_operator_by_operator_the_tokens_equal_transformers_too(
         tiny[family], PROMPTS, 48, compiled=False, max_num_batched_tokens=40, num_gpu_blocks=30
     )
     assert (served.times["padded_batch"] == 0).all()
-    assert served.trace.requests.num_preemptions.sum() > 0
+    assert served.recording.requests.num_preemptions.sum() > 0
     assert served.outputs == tuple(peers[family].greedy(prompt, 48) for prompt in PROMPTS)
 
 

@@ -78,7 +78,7 @@ def test_tokens_equal_transformers(
         columns=columns,
         **knobs_of(engine, rng),
     )
-    assert served.trace.status == "finished", (served.error, served.trace.reason)
+    assert served.recording.status == "finished", (served.error, served.recording.reason)
     for prompt, found in zip(PROMPTS, served.outputs, strict=True):
         assert len(found) == NUM_TOKENS
         assert found == peers[family].likeliest(prompt, found)

@@ -21,9 +21,9 @@ from gpu_backend.model_zoo import Loaded
 from gpu_backend.order import order
 from gpu_backend.texts import largest_prime, prompts_of, text_tokens
 from gpu_backend.tokenizer import ByteTokenizer
-from sim.latency import linear
-from sim.run import workload_of
-from sim.scenario import Scenario, ScenarioError, parse_scenario
+from sim.latency.model import linear
+from sim.results.run import workload_of
+from sim.scenario.load import Scenario, ScenarioError, parse_scenario
 from tests.gpu.conftest import CPU
 
 GUESS = linear(0.01, 1e-4, 1e-4)
@@ -112,7 +112,7 @@ def test_a_run_beside_its_simulation(loaded: Loaded, monkeypatch: pytest.MonkeyP
     assert real.served.error is None
     assert [u.stage for u in updates[:3]] == ["load", "warm up", "run"]
     assert (updates[-1].tokens, updates[-1].all_tokens) == (18, 18)
-    assert real.trace.requests.hit_tokens.tolist() == [0, 32, 32]
+    assert real.recording.requests.hit_tokens.tolist() == [0, 32, 32]
     compared = run.compare(real)
     report = compared.report()
     assert list(report) == [
@@ -120,10 +120,10 @@ def test_a_run_beside_its_simulation(loaded: Loaded, monkeypatch: pytest.MonkeyP
         "measured", "simulated", "difference", "steps",
     ]  # fmt: skip
     assert list(report["measured"]) == list(report["simulated"]) == KEYS
-    assert len(report["steps"]) == len(real.trace.steps)
+    assert len(report["steps"]) == len(real.recording.steps)
     json.dumps(report, allow_nan=False)
-    for name in ("num_outputs", "hit_tokens"):
-        assert (compared.simulated_trace.requests[name] == real.trace.requests[name]).all()
+    for name in ("num_output_tokens", "hit_tokens"):
+        assert (compared.simulated_trace.requests[name] == real.recording.requests[name]).all()
 
 
 def test_a_model_of_exactly_the_measured_times_simulates_the_run(
@@ -140,7 +140,7 @@ def test_a_model_of_exactly_the_measured_times_simulates_the_run(
     for name in KEYS:
         assert compared.measured[name] == pytest.approx(compared.simulated[name])
     assert compared.simulated_trace.steps.num_decodes.tolist() == (
-        real.trace.steps.num_decodes.tolist()
+        real.recording.steps.num_decodes.tolist()
     )
     assert compared.difference["ttft_s"] == pytest.approx({"p50": 0.0, "p95": 0.0})
     assert compared.difference["output_tokens_per_s"] == pytest.approx(0.0)

@@ -10,9 +10,9 @@ from gpu_backend.executor import Executed
 from gpu_backend.model import Model
 from gpu_backend.sampling import Sampling
 from gpu_backend.serving import serve
-from sim import reasons
-from sim.integrity import check_integrity
-from sim.state import State
+from sim.core import reasons
+from sim.core.integrity import check_integrity
+from sim.core.state import State
 from tests.builders import policy_rows
 from tests.gpu.conftest import Peer
 from tests.gpu.harness import PROMPTS, check_ended, executor_for, generate
@@ -41,7 +41,7 @@ def test_a_follow_up_hits_what_was_really_generated(model: Model, peer: Peer) ->
     follow_up = (*first, *answer, *PROMPTS[2])
     served = generate(model, [first, follow_up], 40, asked={"arrival_s": [0.0, 1e6]}, **CACHING)
     known = len(first) + len(answer) - 1  # the last token's KV was never computed
-    assert served.trace.requests.hit_tokens.tolist() == [0, known // 16 * 16]
+    assert served.recording.requests.hit_tokens.tolist() == [0, known // 16 * 16]
     assert served.outputs == (answer, peer.greedy(follow_up, 40))
 
 
@@ -51,7 +51,7 @@ def test_a_wrong_guess_of_the_answer_does_not_hit(model: Model, peer: Peer) -> N
     served = generate(
         model, [first, (*first, *wrong)], 8, asked={"arrival_s": [0.0, 1e6]}, **CACHING
     )
-    assert served.trace.requests.hit_tokens[1] == len(first) // 16 * 16
+    assert served.recording.requests.hit_tokens[1] == len(first) // 16 * 16
     assert served.outputs[1] == peer.greedy((*first, *wrong), 8)
 
 
@@ -61,8 +61,8 @@ def test_requests_of_one_step_share_a_prefix(model: Model, peer: Peer) -> None:
     prompts = [shared + PROMPTS[2], shared + PROMPTS[3]]
     knobs = CACHING | {"max_num_batched_tokens": 1024}
     served = generate(model, prompts, 24, **knobs)
-    assert served.trace.steps.num_chunks[0] == 2
-    assert served.trace.requests.hit_tokens[1] == len(shared) // 16 * 16
+    assert served.recording.steps.num_chunks[0] == 2
+    assert served.recording.requests.hit_tokens[1] == len(shared) // 16 * 16
     assert served.outputs == tuple(peer.greedy(prompt, 24) for prompt in prompts)
 
 
@@ -75,13 +75,13 @@ def test_recompute_and_swap_really_happen(model: Model, peer: Peer) -> None:
         model, PROMPTS[:4], 40, "vllm_v0", columns={"num_host_blocks": 100}, **scarce
     )
     recomputing = generate(model, PROMPTS[:4], 40, "vllm_v0", **scarce)
-    assert swapping.trace.steps.swapped_out_blocks.sum() > 0
+    assert swapping.recording.steps.swapped_out_blocks.sum() > 0
     assert (
-        swapping.trace.steps.swapped_in_blocks.sum()
-        == swapping.trace.steps.swapped_out_blocks.sum()
+        swapping.recording.steps.swapped_in_blocks.sum()
+        == swapping.recording.steps.swapped_out_blocks.sum()
     )
-    assert swapping.trace.requests.recomputed_tokens.sum() == 0
-    assert recomputing.trace.requests.recomputed_tokens.sum() > 0
+    assert swapping.recording.requests.recomputed_tokens.sum() == 0
+    assert recomputing.recording.requests.recomputed_tokens.sum() > 0
     expected = tuple(peer.greedy(prompt, 40) for prompt in PROMPTS[:4])
     assert swapping.outputs == recomputing.outputs == expected
 
@@ -93,10 +93,10 @@ def test_eos_ends_a_request_and_the_scheduler_hears_of_it(model: Model, peer: Pe
     answer = peer.greedy(PROMPTS[0], 30)
     stop = answer[12]
     served = generate(model, PROMPTS[:2], 30, asked={"stop_ids": [stop]})
-    first = served.trace.requests[0]
+    first = served.recording.requests[0]
     end = answer.index(stop) + 1
     assert served.outputs[0] == answer[:end]
-    assert (first.num_outputs, first.finish_reason) == (end, reasons.STOP)
+    assert (first.num_output_tokens, first.finish_reason) == (end, reasons.STOP)
 
 
 def test_tokens_are_streamed_step_by_step(model: Model) -> None:
@@ -107,7 +107,7 @@ def test_tokens_are_streamed_step_by_step(model: Model) -> None:
     def listen(state: State, executed: Executed) -> None:
         for r, token in executed.emitted:
             streamed[r].append(token)
-            assert state.requests[r].num_outputs == len(streamed[r])
+            assert state.requests[r].num_output_tokens == len(streamed[r])
 
     served = serve(asked, policy, executor_for(model, policy, asked), on_step=listen)
     assert tuple(tuple(tokens) for tokens in streamed.values()) == served.outputs
@@ -116,7 +116,7 @@ def test_tokens_are_streamed_step_by_step(model: Model) -> None:
 
 def test_the_clock_advances_by_what_steps_took(model: Model) -> None:
     served = generate(model, PROMPTS[:3], 6, asked={"arrival_s": [0.0, 0.0, 1e3]})
-    steps = served.trace.steps
+    steps = served.recording.steps
     assert steps.duration_s.tolist() == served.times["whole_s"].tolist()
     assert steps.start_s[-1] >= 1e3  # idle time is skipped
     parts = served.times["prepare_s"] + served.times["forward_s"] + served.times["sample_s"]
@@ -192,9 +192,9 @@ def test_a_crash_ends_that_run_with_words_and_no_leak(
 ) -> None:
     served, policy = broken_run(model, error, 20, engine)
     assert words in served.error
-    assert served.trace.status == "cancelled"
+    assert served.recording.status == "cancelled"
     check_ended(served, policy)
-    assert set(served.trace.requests.status) <= {reasons.FINISHED, reasons.ABORTED_REQUEST}
+    assert set(served.recording.requests.status) <= {reasons.FINISHED, reasons.ABORTED_REQUEST}
 
 
 def test_after_a_crash_the_next_run_is_whole(model: Model, peer: Peer) -> None:
@@ -219,10 +219,10 @@ def test_cancel_in_the_middle_of_a_step(model: Model, engine: str, asked_before:
 
     served = serve(asked, policy, executor_for(model, policy, asked), cancelled=cancelled)
     check_ended(served, policy)
-    assert (served.trace.status, served.error) == ("cancelled", None)
+    assert (served.recording.status, served.error) == ("cancelled", None)
     layers = len(model.layers) + 1
     assert len(served.times) == asked_before // layers
-    emitted = int(served.trace.requests.num_outputs.sum())
+    emitted = int(served.recording.requests.num_output_tokens.sum())
     assert emitted == sum(map(len, served.outputs))
 
 
@@ -249,20 +249,20 @@ def test_cancel_takes_the_cache_entries_of_the_step_out(model: Model) -> None:
 
 
 def test_a_deadline_bounds_a_run(model: Model) -> None:
-    from sim.engine import Limits
+    from sim.cluster.simulator import Limits
 
     policy = policy_rows()
     asked = ask(PROMPTS, 20)
     executor = executor_for(model, policy, asked)
     served = serve(asked, policy, executor, limits=Limits(deadline_s=0.0))
     check_ended(served, policy)
-    assert served.trace.status == "bounded"
-    assert "deadline" in served.trace.reason
+    assert served.recording.status == "bounded"
+    assert "deadline" in served.recording.reason
 
 
 def test_a_request_that_never_fits_is_refused_by_the_front_end(model: Model) -> None:
     served = generate(model, [PROMPTS[0] * 6, PROMPTS[1]], 4, num_gpu_blocks=9)
-    assert served.trace.requests.status.tolist() == [reasons.REJECTED, reasons.FINISHED]
+    assert served.recording.requests.status.tolist() == [reasons.REJECTED, reasons.FINISHED]
     assert [len(tokens) for tokens in served.outputs] == [0, 4]
 
 

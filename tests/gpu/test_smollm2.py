@@ -49,7 +49,7 @@ def test_tokens_equal_transformers(
     served = generate(
         smollm2, prompts, NUM_TOKENS, max_num_batched_tokens=24, num_gpu_blocks=28, max_num_seqs=8
     )
-    assert served.trace.requests.num_preemptions.sum() > 0
+    assert served.recording.requests.num_preemptions.sum() > 0
     for prompt, found in zip(prompts, served.outputs, strict=True):
         assert len(found) == NUM_TOKENS
         assert found == smollm2_peer.likeliest(prompt, found)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from sim.run import simulate
+from sim.results.run import simulate
 from ui import comparison, story
 from ui.choice import Run, is_drawn, other_budget, start_of, variants
 from ui.presets import TOKEN_BUDGET, scenario_of

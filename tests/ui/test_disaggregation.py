@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from sim.complaints import ScenarioError
-from sim.run import Result, simulate
-from sim.scenario import load_scenario, resolve
-from sim.world import DECODE, PREFILL
+from sim.cluster.cluster_state import DECODE, PREFILL
+from sim.results.run import Result, simulate
+from sim.scenario.load import load_scenario, resolve
+from sim.validation.errors import ScenarioError
 from tests.web import node
 from ui import presets
 from ui.disaggregation import (
@@ -50,24 +50,24 @@ def run(setup: Setup) -> Result:
 
 @pytest.mark.parametrize("preset", [start.id for start in PRESETS])
 def test_sorting_by_server_loses_nothing(preset: str):
-    trace = run(BY_ID[preset].setup).trace
-    sorted_trace = pools.by_server(trace)
+    recording = run(BY_ID[preset].setup).recording
+    sorted_trace = pools.by_server(recording)
     assert np.all(np.diff(sorted_trace.steps.replica) >= 0)
-    assert sorted_trace.steps.duration_s.sum() == pytest.approx(trace.steps.duration_s.sum())
-    n = len(trace.requests)
-    for name in ("num_tokens", "num_computed"):
-        before = np.bincount(trace.items.request % n, trace.items[name], n)
+    assert sorted_trace.steps.duration_s.sum() == pytest.approx(recording.steps.duration_s.sum())
+    n = len(recording.requests)
+    for name in ("num_tokens", "num_computed_tokens"):
+        before = np.bincount(recording.items.request % n, recording.items[name], n)
         after = np.bincount(sorted_trace.items.request, sorted_trace.items[name], n)
         assert before.tolist() == after.tolist()
     ends = sorted_trace.steps.first_item + sorted_trace.steps.num_items
     assert ends[:-1].tolist() == sorted_trace.steps.first_item[1:].tolist()
-    assert len(sorted_trace.events) == len(trace.events)
+    assert len(sorted_trace.events) == len(recording.events)
     assert np.all(np.diff(sorted_trace.events.step) >= 0)
 
 
 def test_a_lone_server_is_left_as_it_is():
-    trace = simulate(together(replace(PLAIN, decode=0))).trace
-    assert pools.by_server(trace) is trace
+    recording = simulate(together(replace(PLAIN, decode=0))).recording
+    assert pools.by_server(recording) is recording
 
 
 @pytest.mark.parametrize("first_token", form.FIRST_TOKENS)
@@ -86,13 +86,13 @@ def test_each_transfer_goes_from_the_prefill_to_the_decode_lane(plain: Result):
         "Prefill pool", "Decode pool", "Co-located",
     ]  # fmt: skip
     assert prefill["linked_to"] == 1
-    ways = plain.trace.journeys[: len(plain.trace.requests)]
+    ways = plain.recording.journeys[: len(plain.recording.requests)]
     for k in (0, 1):
         assert arrays[f"{k}.transfer_start"] == pytest.approx(ways.start_s, rel=1e-6)
         assert arrays[f"{k}.transfer_stop"] == pytest.approx(ways.end_s, rel=1e-6)
     assert len(arrays["2.transfer_start"]) == 0
     prompts = np.bincount(arrays["0.fact_request"] - 1, arrays["0.fact_a"])
-    assert prompts.tolist() == plain.trace.requests.prompt_len.tolist()
+    assert prompts.tolist() == plain.recording.requests.num_prompt_tokens.tolist()
     assert set(arrays["1.fact_a"]) == {1}  # the last prompt token is computed where it decodes
     assert len(mixed["servers"]) == 2
 
@@ -100,7 +100,7 @@ def test_each_transfer_goes_from_the_prefill_to_the_decode_lane(plain: Result):
 def test_the_browser_draws_both_pools(plain: Result):
     shown = node.rows_of(board.pack(plain, simulate(together(PLAIN)), PLAIN))
     prefill, decode, mixed = shown
-    n = len(plain.trace.requests)
+    n = len(plain.recording.requests)
     assert [len(lane) for lane in shown] == [n, n, n]
     assert all(row["transfers"] == ["arrived"] for row in [*prefill, *decode])
     assert all(row["transfers"] == [] for row in mixed)
@@ -116,10 +116,10 @@ def test_a_refused_split_has_words_beside_the_co_located_servers():
 
 def test_unused_kv_is_computed_again_in_the_decode_lane():
     result = run(BY_ID["pd_miswired"].setup)
-    trace = pools.decode_pool(result.trace, board.servers_of(result, DECODE))
-    _, arrays = packing.drawn(trace, result)
+    recording = pools.decode_pool(result.recording, board.servers_of(result, DECODE))
+    _, arrays = packing.drawn(recording, result)
     prompts = np.bincount(arrays["fact_request"] - 1, arrays["fact_a"])
-    assert prompts.tolist() == result.trace.requests.prompt_len.tolist()
+    assert prompts.tolist() == result.recording.requests.num_prompt_tokens.tolist()
     assert len(arrays["transfer_start"]) == 0
 
 
@@ -133,9 +133,9 @@ def test_a_lost_transfer_is_marked():
 
 def test_waiting_for_blocks_is_drawn_from_the_hand_over_on():
     result = run(BY_ID["pd_decode_full"].setup)
-    trace = pools.decode_pool(result.trace, board.servers_of(result, DECODE))
-    _, arrays = packing.drawn(trace, result)
-    handed = result.trace.journeys[: len(result.trace.requests)].prefill_end_s
+    recording = pools.decode_pool(result.recording, board.servers_of(result, DECODE))
+    _, arrays = packing.drawn(recording, result)
+    handed = result.recording.journeys[: len(result.recording.requests)].prefill_end_s
     assert arrays["row_arrival"] == pytest.approx(handed, rel=1e-6)
     assert arrays["wait_stop"].max() - arrays["wait_start"].min() > 1.0
 
@@ -154,7 +154,7 @@ def test_both_sides_have_the_same_servers_and_requests(start: setups.Start):
     gpus = [sorted((r.gpu.name, r.replica.tp) for r in x.resolved.replicas) for x in (split, mixed)]
     assert gpus[0] == gpus[1]
     assert np.array_equal(split.workload.arrival_s, mixed.workload.arrival_s)
-    assert split.trace.status == mixed.trace.status == "finished"
+    assert split.recording.status == mixed.recording.status == "finished"
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_unused_kv_doubles_the_time_to_the_first_token():
     """Alone on both servers: the prompt is computed twice, one after the other."""
     alone = replace(PLAIN, requests=1, budget=8192, link="nvlink_hopper")
     used, unused = (run(replace(alone, unused=share)) for share in (0, 1))
-    prefill_s = used.trace.journeys.prefill_end_s[0] - used.trace.requests.arrival_s[0]
+    prefill_s = used.recording.journeys.prefill_end_s[0] - used.recording.requests.arrival_s[0]
     assert unused.summary["ttft_s"]["max"] == pytest.approx(2 * prefill_s, rel=0.02)
     assert used.summary["ttft_s"]["max"] < 1.15 * prefill_s
 
@@ -224,7 +224,7 @@ def test_the_formula_is_what_the_run_moves(plain: Result):
 
 def test_the_flow_has_the_times_of_the_run(plain: Result):
     steps = flow.steps(plain, 0)
-    request, way = plain.trace.requests[0], plain.trace.journeys[0]
+    request, way = plain.recording.requests[0], plain.recording.journeys[0]
     times = [step.at_s for step in steps]
     assert times == sorted(times)
     assert times[-1] == pytest.approx(request.end_s - request.arrival_s)
@@ -249,7 +249,7 @@ def test_the_flow_of_other_fates(change: dict[str, object], words: str):
 
 def test_a_request_that_is_turned_away_ends_at_the_proxy():
     result = run(BY_ID["pd_mooncake"].setup)
-    r = int(np.flatnonzero(result.trace.requests.rejection)[0])
+    r = int(np.flatnonzero(result.recording.requests.rejection)[0])
     assert flow.steps(result, r)[0].what == "Turns the request away: SLO out of reach."
 
 
@@ -268,15 +268,15 @@ def test_the_flow_says_what_the_first_decode_step_computes(unused: float):
     """With the first token from prefill that token is left to compute, not one of the prompt."""
     result = run(replace(BY_ID["pd_distserve"].setup, unused=unused))
     said = next(step.what for step in flow.steps(result, 0) if "first time" in step.what)
-    trace = result.trace
-    decode = np.isin(trace.steps.replica, board.servers_of(result, DECODE))
+    recording = result.recording
+    decode = np.isin(recording.steps.replica, board.servers_of(result, DECODE))
     items = [
         item
-        for step in trace.steps[decode]
-        for item in trace.items[step.first_item : step.first_item + step.num_items]
+        for step in recording.steps[decode]
+        for item in recording.items[step.first_item : step.first_item + step.num_items]
         if item.request == 0
     ]
-    assert items[0].num_computed == (0 if unused else 2048)
+    assert items[0].num_computed_tokens == (0 if unused else 2048)
     assert ("2,048 prompt tokens and the first token are computed here" in said) == bool(unused)
     assert ("all 2,048 prompt tokens count as computed" in said) == (not unused)
 
@@ -302,7 +302,7 @@ def test_room_for_longer_requests_ends_at_the_models_own_limit(prompt: int, outp
     for make in (apart, together):
         result = simulate(make(setup))
         assert {r.knobs.max_model_len for r in result.resolved.replicas} == {131_072}
-        assert result.trace.requests.num_outputs.tolist() == [output]
+        assert result.recording.requests.num_output_tokens.tolist() == [output]
 
 
 def test_too_long_a_request_is_refused_once_in_words_of_the_page():

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from sim import reasons
-from sim.run import simulate
-from sim.scenario import parse_scenario
+from sim.core import reasons
+from sim.results.run import simulate
+from sim.scenario.load import parse_scenario
 from tests.ui import toy
 from ui import explain
 from ui.explain import Limits, Sentence
@@ -14,17 +14,17 @@ from ui.presets import TOKEN_BUDGET, scenario_of
 NAMES = ["chat 1", "chat 2", "chat 3", "chat 4", "document", "chat 5", "chat 6"]
 
 
-def said(trace, limits, step):
-    lines = explain.sentences(trace, limits, step, NAMES.__getitem__)
+def said(recording, limits, step):
+    lines = explain.sentences(recording, limits, step, NAMES.__getitem__)
     return [(line.chip, line.text) for line in lines]
 
 
 def test_a_chunk_and_the_one_who_waits():
     """The document is under way, chat 5 has come: what the picture of the page shows."""
-    trace, limits = toy.run(toy.chats_and_document(), 512), Limits(512)
-    step = int(np.searchsorted(trace.steps.start_s, 0.22))
-    done = 508 * (step - int(np.searchsorted(trace.steps.start_s, 0.16)))
-    assert said(trace, limits, step) == [
+    recording, limits = toy.run(toy.chats_and_document(), 512), Limits(512)
+    step = int(np.searchsorted(recording.steps.start_s, 0.22))
+    done = 508 * (step - int(np.searchsorted(recording.steps.start_s, 0.16)))
+    assert said(recording, limits, step) == [
         ("4 decodes", "4 tokens, one each, in list order"),
         ("document", f"508 = min({8000 - done:,} still to compute, 508 left of 512, cap off)"),
         ("stopped by", "**budget spent**: chat 5 waits, 0 of 512 tokens left"),
@@ -32,24 +32,24 @@ def test_a_chunk_and_the_one_who_waits():
 
 
 def test_a_prompt_cut_by_the_budget_with_nobody_waiting():
-    trace = toy.run([(0.0, 40, 2)], budget=16)
-    assert said(trace, Limits(16), 0) == [
+    recording = toy.run([(0.0, 40, 2)], budget=16)
+    assert said(recording, Limits(16), 0) == [
         ("chat 1", "16 = min(40 still to compute, 16 left of 16, cap off)"),
         ("stopped by", "**budget spent**: chat 1 has 24 tokens still to compute, 0 of 16 left"),
     ]
 
 
 def test_a_cap_leaves_budget_unused():
-    trace = toy.run([(0.0, 40, 2)], budget=64, cap=16)
-    assert said(trace, Limits(64, 16), 0) == [
+    recording = toy.run([(0.0, 40, 2)], budget=64, cap=16)
+    assert said(recording, Limits(64, 16), 0) == [
         ("chat 1", "16 = min(40 still to compute, 64 left of 64, cap 16)"),
         ("stopped by", "**cap per request**: chat 1 may take 16 a step, 48 of 64 tokens unused"),
     ]
 
 
 def test_a_step_that_serves_everyone():
-    trace = toy.run([(0.0, 4, 3)], budget=16)
-    assert said(trace, Limits(16), 1) == [
+    recording = toy.run([(0.0, 4, 3)], budget=16)
+    assert said(recording, Limits(16), 1) == [
         ("1 decode", "1 token"),
         ("stopped by", "**nothing left to do**: everyone was served, 15 of 16 tokens unused"),
     ]
@@ -89,22 +89,22 @@ def test_every_limit_has_its_sentence(knobs, sentence):
 
 
 def check_whole(result) -> np.recarray:
-    trace, knobs = result.trace, result.resolved.replicas[0].knobs
+    recording, knobs = result.recording, result.resolved.replicas[0].knobs
     limits = Limits(knobs.max_num_batched_tokens, knobs.long_prefill_token_threshold)
-    told = explain.facts(trace, limits, 0, len(trace.steps))
+    told = explain.facts(recording, limits, 0, len(recording.steps))
     chunks = np.isin(told.kind, explain.CHUNK_KINDS)
-    tokens = np.bincount(told.step[chunks], told.a[chunks], minlength=len(trace.steps))
-    assert tokens.tolist() == trace.steps.num_prefill_tokens.tolist()
+    tokens = np.bincount(told.step[chunks], told.a[chunks], minlength=len(recording.steps))
+    assert tokens.tolist() == recording.steps.num_prefill_tokens.tolist()
     stops = told.kind >= explain.KINDS["stop_queue_empty"]
-    assert told.step[stops].tolist() == list(range(len(trace.steps)))
+    assert told.step[stops].tolist() == list(range(len(recording.steps)))
     assert explain.KINDS["stop_plain"] not in told.kind
-    for step in range(0, len(trace.steps), 37):
-        for line in explain.sentences(trace, limits, step, result.workload.label):
+    for step in range(0, len(recording.steps), 37):
+        for line in explain.sentences(recording, limits, step, result.workload.label):
             assert "{" not in line.text + line.chip
     return told
 
 
 def test_reasons_without_numbers_are_still_words():
-    trace = toy.run([(0.0, 4, 3)], budget=16)
-    trace.steps.stop_reason[0] = reasons.KV_BLOCKS
-    assert said(trace, Limits(16), 0)[-1] == ("stopped by", "**kv blocks**")
+    recording = toy.run([(0.0, 4, 3)], budget=16)
+    recording.steps.stop_reason[0] = reasons.KV_BLOCKS
+    assert said(recording, Limits(16), 0)[-1] == ("stopped by", "**kv blocks**")

@@ -6,8 +6,8 @@ import sys
 import numpy as np
 import pytest
 
-from sim.run import simulate
-from sim.scenario import parse_scenario
+from sim.results.run import simulate
+from sim.scenario.load import parse_scenario
 from ui import figures
 from ui.figures.latency import gaps
 from ui.figures.look import Named, largest_of_bins
@@ -31,7 +31,7 @@ def few():
 
 
 def num_points(plot) -> int:
-    return sum(len(trace.x) for trace in plot.data)
+    return sum(len(recording.x) for recording in plot.data)
 
 
 @pytest.mark.parametrize("draw", DRAW)

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from sim import catalog, profiles
-from sim.profiles import Coefficients, Profile
-from sim.run import simulate
-from sim.scenario import ScenarioError
+from sim.hardware import catalog
+from sim.latency import profiles
+from sim.latency.profiles import Coefficients, Profile
+from sim.results.run import simulate
+from sim.scenario.load import ScenarioError
 from ui import comparison, link, machines, words
 from ui.choice import Choice, Run, start_of
 from ui.link import LinkError

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from sim import catalog, latency_rows
-from sim.run import simulate
+from sim.hardware import catalog
+from sim.latency import inputs as latency_inputs
+from sim.results.run import simulate
 from ui import presets
 from ui.figures.memory import swap_figure
 from ui.memory import board, costs, engines, form, packing, prefixes
@@ -28,7 +29,7 @@ def replays() -> dict[str, Replay]:
 
 @pytest.mark.parametrize("preset", PRESETS)
 def test_step_by_step_is_the_same_as_in_one_go(preset: str, replays: dict[str, Replay]):
-    stepped, whole = replays[preset].trace, simulate(presets.scenario_of(preset)).trace
+    stepped, whole = replays[preset].recording, simulate(presets.scenario_of(preset)).recording
     assert stepped.status == whole.status == "finished"
     assert np.array_equal(stepped.steps, whole.steps)
     assert np.array_equal(stepped.items, whole.items)
@@ -50,8 +51,8 @@ def test_every_step_holds_what_the_scheduler_says(preset: str, rules: engines.Ru
     engines."""
     found = replay(scenario_of(preset, rules))
     held = np.isin(found.kinds, (USED, SHARED)).sum(axis=1)
-    assert found.trace.status == "finished"
-    assert held.tolist() == found.trace.steps.kv_blocks.tolist()
+    assert found.recording.status == "finished"
+    assert held.tolist() == found.recording.steps.kv_blocks.tolist()
     assert ((found.owners >= 0) == np.isin(found.kinds, (USED, SHARED))).all()
     assert (found.kinds == CACHED).any() == (bool(rules.caching) and rules.has_cache)
 
@@ -132,7 +133,7 @@ def test_the_gate_cures_the_thrash():
 
 def test_a_resumed_request_finds_its_own_blocks():
     rules = replace(rules_of("kv_preemption"), caching=True)
-    requests = replay(scenario_of("kv_preemption", rules)).trace.requests
+    requests = replay(scenario_of("kv_preemption", rules)).recording.requests
     assert requests.resumed_hit_tokens.sum() > 0
     assert requests.hit_tokens.sum() == 0
 
@@ -148,7 +149,7 @@ def test_too_many_blocks_are_refused():
 
 def test_each_gpu_moves_its_shard_over_its_own_link():
     """FACTS: 70B, 4,096 tokens, TP 8: 0.17 GB each, 3 ms each way."""
-    row = latency_rows.roofline(
+    row = latency_inputs.roofline(
         catalog.model("Llama-3.1-70B"), catalog.gpu("h100_sxm"), "bf16", 8, "auto"
     )
     moved = costs.swap_s(row, catalog.link("pcie_gen5_x16"), 4096)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from sim import reasons
-from sim.run import simulate
+from sim.core import reasons
+from sim.results.run import simulate
 from tests.ui import toy
 from tests.web import node
 from ui import explain, presets
@@ -12,9 +12,9 @@ from ui.explain import KINDS, Limits
 from ui.timeline import packet, rows
 
 
-def lane(trace, budget=512, cap=0, **changes) -> packet.Lane:
+def lane(recording, budget=512, cap=0, **changes) -> packet.Lane:
     values = {
-        "title": "Now", "notes": (), "trace": trace, "label": lambda r: f"request {r}",
+        "title": "Now", "notes": (), "recording": recording, "label": lambda r: f"request {r}",
         "limits": Limits(budget, cap), "itl_limit_s": 0.05,
     }  # fmt: skip
     return packet.Lane(**values | changes)
@@ -77,7 +77,7 @@ def test_every_token_of_every_row_can_be_told(chunked):
         emitted[row] += int(last) - int(first) + 1
     done = a["0.fact_kind"] == KINDS["chunk_completes"]
     np.add.at(emitted, a["0.fact_request"][done].astype(int) - 1, 1)
-    assert emitted.tolist() == chunked.requests.num_outputs.tolist()
+    assert emitted.tolist() == chunked.requests.num_output_tokens.tolist()
     assert emitted.sum() == a["0.row_outputs"].sum()
 
 
@@ -86,7 +86,7 @@ def test_chunks_add_up_to_prompts(chunked):
     chunk = np.isin(a["0.fact_kind"], [KINDS["chunk"], KINDS["chunk_completes"]])
     computed = np.zeros(7, int)
     np.add.at(computed, a["0.fact_request"][chunk].astype(int) - 1, a["0.fact_a"][chunk])
-    assert computed.tolist() == chunked.requests.prompt_len.tolist()
+    assert computed.tolist() == chunked.requests.num_prompt_tokens.tolist()
 
 
 def test_terms_are_shares_of_the_duration(chunked):
@@ -107,10 +107,10 @@ def test_two_lanes_share_a_packet(chunked):
 
 def test_the_size_that_was_promised():
     """200 steps of 30 requests in about 15 KB."""
-    trace = toy.run([(0.01 * i, 200, 180) for i in range(30)], budget=256, max_steps=200)
-    parts = np.tile(trace.steps.duration_s[:, None] / 6, 6)
-    packed = packet.build([lane(trace, 256, terms=tuple("123456"), breakdown_s=parts)])
-    assert len(trace.steps) == 200
+    recording = toy.run([(0.01 * i, 200, 180) for i in range(30)], budget=256, max_steps=200)
+    parts = np.tile(recording.steps.duration_s[:, None] / 6, 6)
+    packed = packet.build([lane(recording, 256, terms=tuple("123456"), breakdown_s=parts)])
+    assert len(recording.steps) == 200
     assert len(packed) < 15 * 1024
 
 
@@ -163,15 +163,15 @@ def test_the_browser_draws_what_happened(chunked):
     """Every token and every prompt of the run, and each wait by its kind."""
     (shown,) = node.rows_of(packet.build([lane(chunked)]))
     requests = chunked.requests
-    assert [len(row["ticks"]) for row in shown] == requests.num_outputs.tolist()
-    assert [sum(row["chunks"]) for row in shown] == requests.prompt_len.tolist()
+    assert [len(row["ticks"]) for row in shown] == requests.num_output_tokens.tolist()
+    assert [sum(row["chunks"]) for row in shown] == requests.num_prompt_tokens.tolist()
     first = [row["ticks"][0] for row in shown]
     assert first == pytest.approx(requests.first_token_s.tolist(), abs=1e-5)
     assert "waiting" in shown[5]["waits"]
 
 
 def test_the_browser_draws_preemptions():
-    trace = simulate(presets.scenario_of("kv_preemption")).trace
+    trace = simulate(presets.scenario_of("kv_preemption")).recording
     (shown,) = node.rows_of(packet.build([lane(trace)]))
     preempted = [row["waits"].count("preempted") for row in shown]
     assert sum(preempted) > 0
@@ -245,8 +245,8 @@ def test_a_gap_over_the_edge_of_a_window_keeps_its_length(crowd):
 
 
 def test_many_steps_alone_make_a_run_large():
-    trace = toy.run([(0.0, 10, 4100)], budget=64)
-    packed = packet.build([lane(trace, 64)], packet.Window())
+    recording = toy.run([(0.0, 10, 4100)], budget=64)
+    packed = packet.build([lane(recording, 64)], packet.Window())
     header, a = packet.read(packed)
     assert header["lanes"][0]["total_steps"] == 4100
     assert len(a["0.start"]) <= packet.WINDOW_STEPS

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from sim import catalog
-from sim.efficiency import efficiency
+from sim.hardware import catalog
+from sim.latency.efficiency import efficiency
 from ui import models, phases
 
 ROOT = Path(__file__).parents[2]

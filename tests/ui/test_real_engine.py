@@ -16,10 +16,10 @@ from streamlit.testing.v1 import AppTest
 
 from gpu_backend.calibrate import CalibrationError, predict
 from gpu_backend.jobs import Job
-from sim import profiles
-from sim.profiles import Coefficients
-from sim.run import simulate, workload_of
-from sim.scenario import ScenarioError
+from sim.latency import profiles
+from sim.latency.profiles import Coefficients
+from sim.results.run import simulate, workload_of
+from sim.scenario.load import ScenarioError
 from tests.endpoint.fake_server import fake_server
 from tests.gpu.conftest import save_tiny
 from ui.real import calibration, figures, form, offers, plan, results, server, session, work
@@ -106,7 +106,7 @@ def test_prompts_are_cut_to_the_context_and_that_is_said():
     scenario = plan.scenario_of("chats")
     workload, _ = workload_of(scenario)
     cut, notes = work.with_shorter_prompts(workload, 256)
-    assert cut.prompt_len.tolist() == [24, 24, 24, 24, 248]
+    assert cut.num_prompt_tokens.tolist() == [24, 24, 24, 24, 248]
     assert notes == ["1 prompt of 512 tokens is cut to fit the model's context of 256 tokens"]
     cut, notes = work.with_shorter_prompts(workload, 96)
     assert notes == [
@@ -174,17 +174,17 @@ def as_if(done: Done, why: str | None = None) -> Done:
     """The same runs with the times that KNOWN gives, on a quiet machine or not."""
     ran = []
     for one in done.ran:
-        steps = one.run.trace.steps.copy()
+        steps = one.run.recording.steps.copy()
         steps.duration_s = predict(KNOWN, steps)
-        trace = replace(one.run.trace, steps=steps)
-        served = replace(one.run.served, trace=trace, contaminated_why=why)
+        recording = replace(one.run.recording, steps=steps)
+        served = replace(one.run.served, recording=recording, contaminated_why=why)
         ran.append(replace(one, run=replace(one.run, served=served)))
     return Done(done.plan, ran)
 
 
 def test_a_session_keeps_no_weights(done: Done):
     assert all(one.run.loaded.model is None for one in done.ran)
-    assert all(one.run.trace.status == "finished" for one in done.ran)
+    assert all(one.run.recording.status == "finished" for one in done.ran)
 
 
 @pytest.mark.parametrize(("steps", "words"), [(0, "0 steps"), (1, "1 step"), (2, "2 steps")])
@@ -192,8 +192,8 @@ def test_a_cancelled_run_says_how_far_it_came(
     done: Done, monkeypatch: pytest.MonkeyPatch, steps: int, words: str
 ):
     ran = done.ran[0]
-    trace = replace(ran.run.trace, steps=ran.run.trace.steps[:steps])
-    cut = replace(ran, run=replace(ran.run, served=replace(ran.run.served, trace=trace)))
+    recording = replace(ran.run.recording, steps=ran.run.recording.steps[:steps])
+    cut = replace(ran, run=replace(ran.run, served=replace(ran.run.served, recording=recording)))
     job = cancelled_job([cut])
     monkeypatch.setattr(session.st, "session_state", {})
     session.end(work.Ticket(done.plan, job, None))
@@ -219,7 +219,7 @@ def test_measured_and_simulated_stand_on_one_axis(done: Done):
     assert [lane["title"] for lane in lanes] == ["Measured", "Simulated"] * 2
     assert [lane["note"] for lane in lanes][::2] == [part.title for part in parts()]
     assert lanes[0]["end_s"] == pytest.approx(
-        float(done.ran[0].run.trace.steps.duration_s.sum()), rel=0.5
+        float(done.ran[0].run.recording.steps.duration_s.sum()), rel=0.5
     )
     assert lanes[0]["itl_limit_s"] == pytest.approx(results.gap_limit_s(done.ran))
 
@@ -236,10 +236,10 @@ def test_rows_have_measured_simulated_and_difference(done: Done):
 
 def test_the_scatter_holds_every_step(done: Done):
     points = [results.points("x", comparison) for comparison in done.comparisons]
-    steps = sum(len(one.run.trace.steps) for one in done.ran)
+    steps = sum(len(one.run.recording.steps) for one in done.ran)
     assert sum(len(part.measured_ms) for part in points) == steps
     plot = figures.scatter(points)
-    assert sum(len(trace.x) for trace in plot.data[:-1]) == steps
+    assert sum(len(recording.x) for recording in plot.data[:-1]) == steps
     assert (plot.layout.xaxis.type, plot.layout.yaxis.type) == ("log", "log")
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from sim.run import simulate
-from sim.scenario import ScenarioError
+from sim.results.run import simulate
+from sim.scenario.load import ScenarioError
 from tests.web import node
 from ui import presets
 from ui.choice import Upload
@@ -46,8 +46,8 @@ def test_every_way_serves_every_preset(preset: str, engine: str):
 def test_all_ways_have_the_same_kv_memory():
     tokens = set()
     for way in ways.WAYS:
-        trace = outcome(MEMORY, way.engine).result.trace
-        tokens.add(trace.num_blocks * trace.block_size)
+        recording = outcome(MEMORY, way.engine).result.recording
+        tokens.add(recording.num_blocks * recording.block_size)
     assert tokens == {2304}
 
 
@@ -80,7 +80,7 @@ def test_idle_time_and_budget_of_pools(chats: dict[str, Outcome]):
     pools = chats["disaggregated"]
     lost, rows = figures_of.wastes(pools), pools.result.summary["replicas"]
     assert lost.idle == pytest.approx(1 - (rows[0]["busy_fraction"] + rows[1]["busy_fraction"]) / 2)
-    steps = pools.result.trace.steps
+    steps = pools.result.recording.steps
     used = steps.num_prefill_tokens[steps.replica == 0] / 2048
     assert lost.unused == pytest.approx(1 - used.mean())
 
@@ -95,14 +95,16 @@ def test_the_packet_holds_every_token_and_every_prompt(chats: dict[str, Outcome]
     emitting = arrays["0.fact_a"] == arrays["0.fact_b"]
     assert decodes + emitting.sum() == result.summary["output_tokens"]
     prompts = np.bincount(arrays["0.fact_request"] - 1, arrays["0.fact_a"], lane["num_rows"])
-    assert prompts.tolist() == result.trace.requests.prompt_len.tolist()
+    assert prompts.tolist() == result.recording.requests.num_prompt_tokens.tolist()
     assert len(packing.pack([(told, result)])) < 64 * 1024
 
 
 def test_the_browser_draws_every_token_of_a_way(chats: dict[str, Outcome]):
     result = chats["vllm_v1"].result
     (shown,) = node.rows_of(packing.pack([(packing.Told("vllm_v1", "vLLM V1", ""), result)]))
-    assert [len(row["ticks"]) for row in shown] == result.trace.requests.num_outputs.tolist()
+    assert [
+        len(row["ticks"]) for row in shown
+    ] == result.recording.requests.num_output_tokens.tolist()
     assert {row["status"] for row in shown} == {"finished"}
 
 
@@ -317,8 +319,8 @@ def test_a_trace_runs_under_every_way():
             length_of(base, None),
         )
         result = simulate(scenario, uploads={file.sha256: content})
-        assert result.trace.status == "finished"
-        requests.add((len(result.workload), int(result.workload.prompt_len.sum())))
+        assert result.recording.status == "finished"
+        requests.add((len(result.workload), int(result.workload.num_prompt_tokens.sum())))
     assert len(requests) == 1
 
 
@@ -327,7 +329,7 @@ def test_a_large_run_is_drawn_in_part_and_counted_whole(monkeypatch):
     result = outcome(CHATS, "vllm_v1").result
     lean = board.lean(result)
     assert lean.summary == result.summary
-    assert len(lean.trace.items) < len(result.trace.items)
+    assert len(lean.recording.items) < len(result.recording.items)
     _, arrays = read(packing.pack([(packing.Told("vllm_v1", "vLLM V1", ""), lean)]))
     assert len(arrays["0.start"]) == 20
     assert "the first 20 of up to" in board.drawn_in_part([lean])[0]

@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 
-from sim.policies import POLICIES
+from sim.engines.dispatch import POLICIES
 from ui import explain, source
 
 
@@ -18,7 +18,7 @@ def lines(kind: str, engine: str = "vllm_v1") -> list[str]:
 @pytest.mark.parametrize("engine", POLICIES)
 def test_text_is_that_of_the_file(engine: str):
     """Every line shown stands in the module's file, at the number shown beside it."""
-    module = importlib.import_module(f"sim.policies.{engine}")
+    module = importlib.import_module(f"sim.engines.{engine}")
     whole = inspect.getsource(module).split("\n")
     assert source.functions(engine)
     for function in source.functions(engine):

@@ -2,8 +2,8 @@
 
 import pytest
 
-from sim.run import simulate
-from sim.scenario import ScenarioError, parse_scenario, resolve
+from sim.results.run import simulate
+from sim.scenario.load import ScenarioError, parse_scenario, resolve
 from ui import cures, story
 from ui.presets import TOKEN_BUDGET, YOUR_TRACE, scenario_of
 from ui.settings import apply, refused_below, settings_of, with_file

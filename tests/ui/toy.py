@@ -1,4 +1,4 @@
-"""A toy scheduler that fills the tables of a Trace, for tests of what is drawn from one.
+"""A toy scheduler that fills the tables of a Recording, for tests of what is drawn from one.
 
 First come first served, chunked, one token budget, no KV limit; durations from the linear toy.
 Small enough to check by hand; the real scheduler has tests of its own.
@@ -6,21 +6,21 @@ Small enough to check by hand; the real scheduler has tests of its own.
 
 import numpy as np
 
-from sim import reasons
-from sim.requests import empty_requests
-from sim.trace import EVENT, GAP, ITEM, STEP, Trace
-from sim.world import JOURNEY
+from sim.cluster.cluster_state import JOURNEY
+from sim.core import reasons
+from sim.core.recording import EVENT, GAP, ITEM, STEP, Recording
+from sim.core.requests import empty_requests
 
 STEP_S, PREFILL_S, DECODE_S = 0.005, 12e-6, 40e-6
 
 
 def run(
     asked: list[tuple[float, int, int]], budget: int, cap: int = 0, max_steps: int = 100_000
-) -> Trace:
+) -> Recording:
     """`asked`: (arrival_s, prompt_len, output_len) in arrival order."""
     requests = empty_requests(len(asked))
     for request, (arrival, prompt, output) in zip(requests, asked, strict=True):
-        request.arrival_s, request.prompt_len, request.num_tokens = arrival, prompt, prompt
+        request.arrival_s, request.num_prompt_tokens, request.num_tokens = arrival, prompt, prompt
         request.output_len = request.max_tokens = output
     now, done = 0.0, 0
     running: list[int] = []
@@ -53,7 +53,9 @@ def run(
                 events.append((step, waiting[0], reasons.REFUSED_BUDGET, want, 0))
         elif any(n < needed for _, n, _, needed in plan):
             stop = reasons.CHUNK_CAP
-        decodes = sum(1 for r, _, c, need in plan if need == 1 and c >= requests[r].prompt_len)
+        decodes = sum(
+            1 for r, _, c, need in plan if need == 1 and c >= requests[r].num_prompt_tokens
+        )
         tokens = sum(n for _, n, _, _ in plan)
         duration = STEP_S + PREFILL_S * (tokens - decodes) + DECODE_S * decodes
         row = np.zeros(1, STEP)
@@ -70,10 +72,10 @@ def run(
         now += duration
         for r, n, _, needed in plan:
             request = requests[r]
-            request.num_computed += n
+            request.num_computed_tokens += n
             if n < needed:
                 continue
-            if request.num_outputs == 0:
+            if request.num_output_tokens == 0:
                 request.first_token_s = now
             else:
                 gap = now - request.last_token_s
@@ -83,15 +85,15 @@ def run(
                 else:
                     gaps.append((step, r, gap))
             request.last_token_s = now
-            request.num_outputs += 1
+            request.num_output_tokens += 1
             request.num_tokens += 1
-            if request.num_outputs == request.output_len:
+            if request.num_output_tokens == request.output_len:
                 request.status, request.finish_reason = reasons.FINISHED, reasons.LENGTH
                 request.end_s = now
                 running.remove(r)
                 done += 1
         steps.append(row[0])
-    return Trace(
+    return Recording(
         steps=np.array(steps, STEP).view(np.recarray),
         items=np.array(items, ITEM).view(np.recarray),
         events=np.array(events, EVENT).view(np.recarray),
@@ -112,9 +114,9 @@ def run(
 
 def _serve(requests: np.recarray, r: int, left: int, cap: int, plan: list) -> int:
     request = requests[r]
-    needed = int(request.num_tokens - request.num_computed)
+    needed = int(request.num_tokens - request.num_computed_tokens)
     n = min(needed, left, cap or needed)
-    plan.append((r, n, int(request.num_computed), needed))
+    plan.append((r, n, int(request.num_computed_tokens), needed))
     return n
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from sim.provenance import provenance
-from sim.run import Result, simulate
-from sim.scenario import Scenario, ScenarioError
-from sim.world import DECODE, PREFILL, ROLES
+from sim.cluster.cluster_state import DECODE, PREFILL, ROLES
+from sim.results.provenance import provenance
+from sim.results.run import Result, simulate
+from sim.scenario.load import Scenario, ScenarioError
 from ui.disaggregation import told
 from ui.disaggregation.setups import Setup, apart, together
 from ui.six_ways import packing, pools
@@ -67,7 +67,7 @@ def best_budget(key: str, _setup: Setup) -> tuple[int, float]:
 
 def sure(result: Result) -> tuple[str, ...]:
     """How sure the milliseconds are; where there are several kinds of servers, of which."""
-    return provenance(result.trace, result.resolved)
+    return provenance(result.recording, result.resolved)
 
 
 def servers_of(result: Result, role: int) -> list[int]:
@@ -93,10 +93,10 @@ def pack(split: Result | str, mixed: Result | str, setup: Setup) -> bytes:
         words = packing.Told("disaggregated", "Disaggregated", "prefill apart", problem=split)
         add(words, None)
     else:
-        trace = packing.first_steps(split.trace)
-        lane = pools.prefill_pool(trace, servers_of(split, PREFILL))
+        recording = packing.first_steps(split.recording)
+        lane = pools.prefill_pool(recording, servers_of(split, PREFILL))
         add(told.lane(split, PREFILL, setup), packing.drawn(lane, split), linked_to=1)
-        lane = pools.decode_pool(trace, servers_of(split, DECODE))
+        lane = pools.decode_pool(recording, servers_of(split, DECODE))
         add(
             told.lane(split, DECODE, setup), packing.drawn(lane, split), arrives="handed over"
         )  # fmt: skip

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
-from sim.grid import axis_of
-from sim.scenario import Scenario, ScenarioError
-from sim.sweep import Row, run_sweep
-from sim.words import plural
+from sim.results.words import plural
+from sim.scenario.load import Scenario, ScenarioError
+from sim.sweep.grid import axis_of
+from sim.sweep.sweep import Row, run_sweep
 from ui.disaggregation.ratio import LEAST
 from ui.disaggregation.setups import BLOCK, Setup, apart, together
 

@@ -5,10 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim import reasons
-from sim.run import Result
-from sim.words import plural
-from sim.world import (
+from sim.cluster.cluster_state import (
     FINISHED_AT_PREFILL,
     KV_UNUSED,
     LOAD_FAILED,
@@ -16,6 +13,9 @@ from sim.world import (
     OUTCOMES,
     TOO_SHORT,
 )
+from sim.core import reasons
+from sim.results.run import Result
+from sim.results.words import plural
 from ui.disaggregation.kv import gigabytes
 from ui.disaggregation.told import rejection
 from ui.units import count, seconds
@@ -40,8 +40,8 @@ def steps(result: Result, r: int) -> list[Step]:
 
 def happenings(result: Result, r: int) -> list[Step]:
     """The same, place by place: with streaming the KV leaves before its prompt is computed."""
-    trace = result.trace
-    request, leg, way = trace.requests[r], trace.legs[r], trace.journeys[r]
+    recording = result.recording
+    request, leg, way = recording.requests[r], recording.legs[r], recording.journeys[r]
     arrival = float(request.arrival_s)
     if request.status == reasons.REJECTED:
         why = rejection(reasons.REJECTIONS[request.rejection])
@@ -55,7 +55,7 @@ def happenings(result: Result, r: int) -> list[Step]:
     found = [
         Step(
             0.0, "Proxy",
-            f"Sends the {count(request.prompt_len)}-token prompt to {source.lower()} with "
+            f"Sends the {count(request.num_prompt_tokens)}-token prompt to {source.lower()} with "
             'max_tokens = 1 and kv_transfer_params {"do_remote_decode": true}.',
         ),
         Step(
@@ -76,7 +76,8 @@ def happenings(result: Result, r: int) -> list[Step]:
     found.append(
         Step(
             after(request.first_scheduled_s), target,
-            "Runs it for the first time: " + entering(way, int(request.prompt_len), at_prefill),
+            "Runs it for the first time: "
+            + entering(way, int(request.num_prompt_tokens), at_prefill),
         )
     )  # fmt: skip
     if not at_prefill:
@@ -84,7 +85,7 @@ def happenings(result: Result, r: int) -> list[Step]:
     found.append(
         Step(
             after(request.end_s), target,
-            f"Its last of {plural(request.num_outputs, 'token')}; the longest gap was "
+            f"Its last of {plural(request.num_output_tokens, 'token')}; the longest gap was "
             f"{seconds(float(request.max_gap_s))}.",
         )
     )  # fmt: skip
@@ -137,15 +138,16 @@ def took(way: np.record) -> float:
     return float(way.end_s - way.start_s)
 
 
-def entering(way: np.record, prompt_len: int, at_prefill: bool) -> str:
+def entering(way: np.record, num_prompt_tokens: int, at_prefill: bool) -> str:
     """What the decode server still computes. `at_prefill`: the first token came from there."""
     if OUTCOMES[way.outcome] == "moved":
         if at_prefill:
             return (
-                f"all {count(prompt_len)} prompt tokens count as computed, the step takes the "
-                "first token in and gives the second."
+                f"all {count(num_prompt_tokens)} prompt tokens count as computed, the step "
+                "takes the first token in and gives the second."
             )
-        return f"{count(prompt_len - 1)} tokens count as computed, the last one is computed here."
+        computed = count(num_prompt_tokens - 1)
+        return f"{computed} tokens count as computed, the last one is computed here."
     more = " and the first token" if at_prefill else ""
-    verb = "is" if prompt_len == 1 and not at_prefill else "are"
-    return f"{plural(prompt_len, 'prompt token')}{more} {verb} computed here."
+    verb = "is" if num_prompt_tokens == 1 and not at_prefill else "are"
+    return f"{plural(num_prompt_tokens, 'prompt token')}{more} {verb} computed here."

@@ -4,7 +4,7 @@ from dataclasses import fields
 from functools import partial
 from typing import Any
 
-from sim import catalog
+from sim.hardware import catalog
 from ui import models, values
 from ui.disaggregation.setups import BY_ID, PRESETS, Setup
 from ui.form import Field, Form

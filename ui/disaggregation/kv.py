@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from sim import catalog, latency_rows
-from sim.model_config import DescribedModel, model_of
-from sim.words import plural
+from sim.hardware import catalog
+from sim.results.words import plural
+from sim.scenario.model_config import DescribedModel, model_of
 from ui.disaggregation.setups import Setup
 from ui.units import count, seconds
 
@@ -42,7 +42,8 @@ def moved(
     """Of a prompt of so many tokens. bytes/s and s 0: the link's own."""
     model, known = model_of(ref), catalog.link(link)
     return Moved(
-        model.num_layers, model.num_kv_heads, model.head_dim, latency_rows.kv_element_bytes("auto"),
+        model.num_layers, model.num_kv_heads, model.head_dim,
+        catalog.kv_element_bytes("auto"),
         tokens, bandwidth or known.bandwidth, latency_s or known.latency_s,
     )  # fmt: skip
 

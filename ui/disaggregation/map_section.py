@@ -5,7 +5,7 @@ from collections import OrderedDict
 import pandas as pd
 import streamlit as st
 
-from sim.words import plural
+from sim.results.words import plural
 from ui import panel
 from ui.disaggregation import crossover, form
 from ui.disaggregation.crossover import Job, Map

@@ -4,7 +4,7 @@ from typing import Any
 
 import streamlit as st
 
-from sim import catalog
+from sim.hardware import catalog
 from ui import models
 from ui.disaggregation.form import (
     CHOICES,

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from sim.run import Result
-from sim.words import plural
+from sim.results.run import Result
+from sim.results.words import plural
 from ui.disaggregation import board, told
 from ui.disaggregation.setups import Setup, apart, together
 from ui.units import seconds

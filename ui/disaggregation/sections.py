@@ -5,9 +5,9 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from sim.run import Result
-from sim.scenario import ScenarioError, resolve
-from sim.words import plural
+from sim.results.run import Result
+from sim.results.words import plural
+from sim.scenario.load import ScenarioError, resolve
 from ui.disaggregation import board, flow, kv, ratio, take_home
 from ui.disaggregation.setups import Setup
 from ui.disaggregation.told import Figure

@@ -4,8 +4,8 @@ vLLM: keys of 0.26.0's nixl connector (kv_connector/v1/nixl, config kv_load_fail
 TensorRT-LLM: docs/source/1.0/features/disagg-serving.md and examples/disaggregated/README.md of its
 repository. Neither was run here."""
 
-from sim.scenario import Resolved
-from sim.serving import vllm_command
+from sim.results.serve_flags import vllm_command
+from sim.scenario.load import Resolved
 from ui.disaggregation.setups import Setup
 
 VLLM_NOTE = (

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim import catalog
-from sim.run import Result
-from sim.words import plural
-from sim.world import DECODE, PREFILL, ROLES
+from sim.cluster.cluster_state import DECODE, PREFILL, ROLES
+from sim.hardware import catalog
+from sim.results.run import Result
+from sim.results.words import plural
 from ui.disaggregation.setups import Setup
 from ui.six_ways.figures_of import close
 from ui.six_ways.packing import Parts, Told
@@ -142,7 +142,7 @@ def why_none(result: Result) -> str:
     if summary["failed"]:
         fail = "fails with its transfer" if summary["failed"] == 1 else "fail with their transfers"
         return f"{summary['failed']} of {summary['requests']} {fail}."
-    return f"the run {result.trace.status} ({result.trace.reason})."
+    return f"the run {result.recording.status} ({result.recording.reason})."
 
 
 def troubles(result: Result) -> list[str]:
@@ -159,7 +159,7 @@ def troubles(result: Result) -> list[str]:
 def decodes_a_step(result: Result) -> float:
     """Mean number of requests in a step of a decode server."""
     decode = [k for k, r in enumerate(result.resolved.replicas) if r.replica.role == ROLES[DECODE]]
-    steps = result.trace.steps[np.isin(result.trace.steps.replica, decode)]
+    steps = result.recording.steps[np.isin(result.recording.steps.replica, decode)]
     return float(steps.num_running.mean()) if len(steps) else 0.0
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 import plotly.graph_objects as go
 
-from sim import metrics
-from sim.run import Result
+from sim.results import metrics
+from sim.results.run import Result
 from ui.figures.look import Floats, Named, figure, largest_of_bins, palette, shares
 from ui.settings import itl_limit_s
 
@@ -15,11 +15,11 @@ FEW = 12  # requests that have a trace, or a bar, each
 
 def gaps(result: Result) -> tuple[np.ndarray, Floats, Floats]:
     """(request, end in s, length in s) of every gap between two tokens of one request."""
-    trace = result.trace
-    step = np.repeat(np.arange(len(trace.steps)), trace.steps.num_items)
-    emits = trace.items.num_tokens == trace.items.num_needed
-    request = trace.items.request[emits].astype(np.int64)
-    end = (trace.steps.start_s + trace.steps.duration_s)[step[emits]]
+    recording = result.recording
+    step = np.repeat(np.arange(len(recording.steps)), recording.steps.num_items)
+    emits = recording.items.num_tokens == recording.items.num_needed
+    request = recording.items.request[emits].astype(np.int64)
+    end = (recording.steps.start_s + recording.steps.duration_s)[step[emits]]
     order = np.lexsort((end, request))
     request, end = request[order], end[order]
     same = request[1:] == request[:-1]
@@ -38,7 +38,7 @@ def itl_over_time(lanes: Sequence[Named], dark: bool = False) -> go.Figure:
         if k > 0:
             _dots(plot, lane.name, end, length, colors.other, "x")
             continue
-        few = len(lane.result.trace.requests) <= FEW
+        few = len(lane.result.recording.requests) <= FEW
         for r in np.unique(request) if few else (-1,):
             mine = request == r if few else np.ones(len(request), bool)
             name = lane.result.workload.label(int(r)) if few else lane.name
@@ -75,11 +75,11 @@ def _lines(plot: go.Figure, result: Result, ink: str) -> None:
 def ttft_per_request(lanes: Sequence[Named], dark: bool = False) -> go.Figure:
     """From arrival to the first token, of each request: bars for a few, dots over time for many."""
     colors = palette(dark)
-    few = all(len(lane.result.trace.requests) <= FEW for lane in lanes)
+    few = all(len(lane.result.recording.requests) <= FEW for lane in lanes)
     x = "request, in order of arrival" if few else "arrival, s"
     plot = figure(x, "time to first token, ms", colors)
     for k, lane in reversed(list(enumerate(lanes))):
-        requests = lane.result.trace.requests
+        requests = lane.result.recording.requests
         ttft = metrics.ttft_s(requests)
         told = np.flatnonzero(np.isfinite(ttft))
         color = colors.prefill if k == 0 else colors.other

@@ -12,8 +12,15 @@ def kv_use(lanes: Sequence[Named], dark: bool = False) -> go.Figure:
     """KV blocks in use while each step runs, as a share of all."""
     plot = figure("time, s", "KV blocks in use, %", palette(dark))
     for k, lane in reversed(list(enumerate(lanes))):
-        trace = lane.result.trace
-        _stairs(plot, lanes, k, trace.steps, 100 * trace.steps.kv_blocks / trace.num_blocks, dark)
+        recording = lane.result.recording
+        _stairs(
+            plot,
+            lanes,
+            k,
+            recording.steps,
+            100 * recording.steps.kv_blocks / recording.num_blocks,
+            dark,
+        )
     return plot
 
 
@@ -21,7 +28,7 @@ def queue_length(lanes: Sequence[Named], dark: bool = False) -> go.Figure:
     """Requests that wait after each step was planned."""
     plot = figure("time, s", "requests waiting", palette(dark))
     for k, lane in reversed(list(enumerate(lanes))):
-        steps = lane.result.trace.steps
+        steps = lane.result.recording.steps
         _stairs(plot, lanes, k, steps, steps.num_waiting.astype(np.float64), dark)
     return plot
 

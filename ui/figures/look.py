@@ -7,7 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from numpy.typing import NDArray
 
-from sim.run import Result
+from sim.results.run import Result
 
 FONT = '"Source Sans", "Source Sans Pro", sans-serif'
 MOST_POINTS = 4_000  # of one figure, all its traces together

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import plotly.graph_objects as go
 
-from sim.phases import Point
+from sim.latency.roofline import Point
 from ui.figures.look import FONT, Palette, palette
 
 __all__ = ["parts_figure", "per_token_figure", "roofline_figure"]

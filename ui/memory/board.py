@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
-from sim.provenance import provenance
-from sim.scenario import Scenario
+from sim.results.provenance import provenance
+from sim.scenario.load import Scenario
 from ui import presets
 from ui.memory import costs, form, packing
 from ui.memory.costs import Promise
@@ -69,7 +69,7 @@ def shown(preset: str, rules: Rules, prefixes_open: bool = False) -> Shown:
     if preset == "kv_thrash" and rules.engine == "vllm_v1":
         off, on = (replay_of(preset, replace(rules, gate=gate)) for gate in (False, True))
         sentence = gate_sentence(off, on, rules.gate)
-    sure = provenance(found.trace, found.resolved)
+    sure = provenance(found.recording, found.resolved)
     return Shown(packing.pack(found, rules, prefixes_open), sentence, sure)
 
 
@@ -81,7 +81,7 @@ def caching_rules(rules: Rules) -> Rules:
 def resumed_sentence() -> str:
     """What a preempted request finds of itself: the first preset with caching on."""
     rules = replace(rules_of("kv_preemption"), caching=True)
-    requests = replay_of("kv_preemption", rules).trace.requests
+    requests = replay_of("kv_preemption", rules).recording.requests
     own, others = int(requests.resumed_hit_tokens.sum()), int(requests.hit_tokens.sum())
     return (
         "A request that comes back after a preemption mostly finds its own blocks. That is no "
@@ -92,30 +92,30 @@ def resumed_sentence() -> str:
 
 
 def end_s(found: Replay) -> float:
-    last = found.trace.steps[-1]
+    last = found.recording.steps[-1]
     return float(last.start_s + last.duration_s)
 
 
 def lost(found: Replay) -> tuple[int, int]:
     """Preemptions, and tokens computed a second time."""
-    requests = found.trace.requests
+    requests = found.recording.requests
     return int(requests.num_preemptions.sum()), int(requests.recomputed_tokens.sum())
 
 
 def memory_sentence(found: Replay, rules: Rules) -> str:
     """How full it gets and what that costs."""
     blocks = found.kinds.shape[1]
-    peak = found.trace.peak_kv_blocks
+    peak = found.recording.peak_kv_blocks
     times, tokens = lost(found)
     full = f"At most {count(peak)} of {count(blocks)} blocks are held"
     if not times:
-        hits = int(found.trace.requests.hit_tokens.sum())
+        hits = int(found.recording.requests.hit_tokens.sum())
         again = f"; {count(hits)} prompt tokens were found in the cache" if hits else ""
         return f"{full}, {'so' if peak < blocks else 'yet'} nobody is preempted{again}."
     plural = "s" if times > 1 else ""
     out = f"{full}: memory runs out :orange[**{times} time{plural}**], "
     if rules.engine == "vllm_v0" and rules.preempt_by == "swap":
-        moved = int(found.trace.steps.swapped_out_blocks.sum())
+        moved = int(found.recording.steps.swapped_out_blocks.sum())
         return f"{out}{rules.victim} goes to the host, :orange[**{count(moved)} blocks**] in all."
     return (
         f"{out}{rules.victim} loses its blocks, and :orange[**{count(tokens)} tokens**] are "

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from sim import catalog, latency_rows
-from sim.efficiency import efficiency
-from sim.latency import step_seconds
-from sim.phases import decode_step, mixed_step, prefill_step
-from sim.provenance import outside, provenance, step_times
-from sim.run import simulate
-from sim.scenario import Scenario, parse_scenario
+from sim.hardware import catalog
+from sim.latency import inputs as latency_inputs
+from sim.latency.efficiency import efficiency
+from sim.latency.model import step_seconds
+from sim.latency.roofline import decode_step, mixed_step, prefill_step
+from sim.results.provenance import outside, provenance, step_times
+from sim.results.run import simulate
+from sim.scenario.load import Scenario, parse_scenario
 from ui.units import count, seconds
 
 LENGTHS = (16, 32, 64, 128, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288,
@@ -41,7 +42,7 @@ def curve(
     model: catalog.Model, gpu: catalog.Gpu, tp: int, link: catalog.Link, shared: bool
 ) -> Curve:
     """Both costs over the lengths. Each GPU moves its shard over its own host link, both ways."""
-    row = latency_rows.roofline(model, gpu, "bf16", tp, "auto")
+    row = latency_inputs.roofline(model, gpu, "bf16", tp, "auto")
     again = tuple(recompute_s(row, n, shared) for n in LENGTHS)
     moved = tuple(swap_s(row, link, n) for n in LENGTHS)
     return Curve(LENGTHS, again, moved, crossovers(row, link, shared))
@@ -164,7 +165,7 @@ def with_promise(base: Scenario, engine: str, factor: int) -> Scenario:
 
 def promise(base: Scenario, engine: str, factor: int) -> Promise:
     result = simulate(with_promise(base, engine, factor))
-    steps, summary = result.trace.steps, result.summary
+    steps, summary = result.recording.steps, result.summary
     time = float(steps.duration_s.sum())
     return Promise(
         engine=engine,
@@ -174,7 +175,7 @@ def promise(base: Scenario, engine: str, factor: int) -> Promise:
         recomputed=summary["recomputed_tokens"],
         done_s=summary["duration_s"],
         rejected=summary["rejected"],
-        sure=provenance(result.trace, result.resolved),
+        sure=provenance(result.recording, result.resolved),
     )
 
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim.run import workload_of
-from sim.scenario import Scenario, parse_scenario
+from sim.results.run import workload_of
+from sim.scenario.load import Scenario, parse_scenario
 from ui import presets
 
 TITLES: Mapping[str, str] = {
@@ -133,4 +133,4 @@ def knobs_of(rules: Rules, shared: Mapping[str, Any], base: Scenario) -> dict[st
 def longest(base: Scenario) -> int:
     """Tokens of the longest request: the smallest slot that serves this workload."""
     workload, _ = workload_of(base)
-    return int((workload.prompt_len + workload.max_tokens).max())
+    return int((workload.num_prompt_tokens + workload.max_tokens).max())

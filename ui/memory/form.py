@@ -4,7 +4,7 @@ against."""
 from functools import partial
 from typing import Any
 
-from sim import catalog
+from sim.hardware import catalog
 from ui import models, values
 from ui.form import Field, Form
 from ui.memory.engines import CAPACITY, PREEMPT_BY, TITLES, WATERMARKS, Rules, rules_of

@@ -3,7 +3,7 @@ NumPy in, bytes out."""
 
 import numpy as np
 
-from sim import reasons
+from sim.core import reasons
 from ui.memory.engines import Rules
 from ui.memory.prefixes import short
 from ui.memory.replay import BLOCK_STATES, FREE, NO_HASH, Replay
@@ -16,7 +16,7 @@ Line = tuple[str, str, str]  # chip, tone, words
 def pack(replay: Replay, rules: Rules, prefixes_open: bool = False) -> bytes:
     """The packet: block changes, block tables, hashes, the steps' times, what happened in words.
     `prefixes_open`: hash chains and radix tree are shown at first."""
-    steps, policy = replay.trace.steps[: replay.num_steps], replay.resolved.policy[0]
+    steps, policy = replay.recording.steps[: replay.num_steps], replay.resolved.policy[0]
     ids = {NO_HASH: 0} | {value: k for k, value in enumerate(replay.parents, start=1)}
     watermark = int(policy.watermark_blocks)
     kept = (
@@ -26,7 +26,7 @@ def pack(replay: Replay, rules: Rules, prefixes_open: bool = False) -> bytes:
         "num_blocks": replay.kinds.shape[1],
         "block_size": int(policy.block_size),
         "rules": rules.words + kept,
-        "labels": [replay.workload.label(r)[:40] for r in range(len(replay.trace.requests))],
+        "labels": [replay.workload.label(r)[:40] for r in range(len(replay.recording.requests))],
         "lines": lines(replay, rules),
         "lost": lost(replay),
         "first": most_telling(replay),
@@ -82,7 +82,7 @@ def changed(values: np.ndarray, at_first: int) -> np.ndarray:
 def lost(replay: Replay) -> list[list[int]]:
     """Who lost all blocks in each step."""
     found: list[list[int]] = [[] for _ in range(replay.num_steps)]
-    for event in replay.trace.events:
+    for event in replay.recording.events:
         if event.kind == reasons.PREEMPTION and 0 <= event.step < replay.num_steps:
             found[event.step].append(int(event.request))
     return found
@@ -93,14 +93,14 @@ def found_blocks(replay: Replay) -> list[tuple[int, int, int]]:
     size = int(replay.resolved.policy[0].block_size)
     return [
         (int(event.step), int(event.request), int(event.value) // size)
-        for event in replay.trace.events
+        for event in replay.recording.events
         if event.kind in (reasons.ADMITTED, reasons.RESUMED) and event.value > 0
     ]
 
 
 def most_telling(replay: Replay) -> int:
     """The step to open at: the first preemption, else the fullest."""
-    lost = np.flatnonzero(replay.trace.steps.num_preempted[: replay.num_steps])
+    lost = np.flatnonzero(replay.recording.steps.num_preempted[: replay.num_steps])
     if len(lost):
         return int(lost[0])
     return int(np.argmax((replay.kinds != FREE).sum(axis=1))) if replay.num_steps else 0
@@ -109,7 +109,7 @@ def most_telling(replay: Replay) -> int:
 def lines(replay: Replay, rules: Rules) -> list[list[Line]]:
     """What each step did to memory, in words, with the numbers of the rule."""
     found: list[list[Line]] = [[] for _ in range(replay.num_steps)]
-    for event in replay.trace.events:
+    for event in replay.recording.events:
         if 0 <= event.step < replay.num_steps:
             told = told_of(replay, event, rules)
             if told is not None:
@@ -128,7 +128,7 @@ def told_of(replay: Replay, event: np.record, rules: Rules) -> Line | None:
     """One event as chip, tone and words; None for those that are not about memory."""
     name = replay.workload.label(int(event.request))
     value, limit = count(int(event.value)), count(int(event.limit))
-    prompt = int(replay.trace.requests[event.request].prompt_len)
+    prompt = int(replay.recording.requests[event.request].num_prompt_tokens)
     size = int(replay.resolved.policy[0].block_size)
     watermark = int(replay.resolved.policy[0].watermark_blocks)
     kept = f", {count(watermark)} of them kept back by the watermark" if watermark else ""

@@ -11,9 +11,9 @@ def short(value: int) -> str:
 
 def sentence(replay: Replay) -> str:
     """What the cache saved, and what it never gives."""
-    requests = replay.trace.requests
+    requests = replay.recording.requests
     size = int(replay.resolved.policy[0].block_size)
-    hits, prompts = int(requests.hit_tokens.sum()), int(requests.prompt_len.sum())
+    hits, prompts = int(requests.hit_tokens.sum()), int(requests.num_prompt_tokens.sum())
     return (
         f":orange[**{count(hits)} of {count(prompts)} prompt tokens**] were found in the cache: "
         f"whole blocks of {size} only, and never the last token of a prompt, which must be "

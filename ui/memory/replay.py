@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from sim import cluster, engine, policies, reasons
-from sim.run import workload_of
-from sim.scenario import Resolved, Scenario, resolve
-from sim.state import State
-from sim.trace import Trace
-from sim.workload import Workload, to_requests
+from sim.cluster import loop, simulator
+from sim.core import reasons
+from sim.core.recording import Recording
+from sim.core.state import State
+from sim.engines import dispatch
+from sim.results.run import workload_of
+from sim.scenario.load import Resolved, Scenario, resolve
+from sim.workload.workload import Workload, to_requests
 
 BLOCK_STATES = ("free", "used", "shared", "cached")
 FREE, USED, SHARED, CACHED = range(len(BLOCK_STATES))
@@ -45,7 +47,7 @@ class Replay:
 
     resolved: Resolved
     workload: Workload
-    trace: Trace
+    recording: Recording
     kinds: np.ndarray
     owners: np.ndarray
     hashes: np.ndarray
@@ -126,8 +128,8 @@ def ended_tables(state: State, before: dict[int, tuple[int, ...]]) -> dict[int, 
     top = int(counters.num_free_slots)
     found = {}
     for r, slot in zip(ended, state.free_slots[0, top - len(ended) : top], strict=True):
-        tokens = int(state.requests[r].num_computed)
-        if policies.POLICIES[policy.engine] == "orca":
+        tokens = int(state.requests[r].num_computed_tokens)
+        if dispatch.POLICIES[policy.engine] == "orca":
             tokens = int(policy.max_model_len)
         count = max(len(before.get(r, ())), -(-tokens // int(policy.block_size)))
         found[r] = tuple(int(b) - 1 for b in state.block_table[0, slot, :count])
@@ -151,34 +153,34 @@ def replay(scenario: Scenario) -> Replay:
     if int(resolved.policy[0].num_gpu_blocks) - 1 > MOST_BLOCKS:
         raise ValueError(f"at most {MOST_BLOCKS} KV blocks can be drawn")
     workload, _ = workload_of(scenario)
-    state, world = engine.prepare(
+    state, world = simulator.prepare(
         to_requests(workload),
         workload.runs,
         resolved.policy,
         resolved.latency,
         loop_think_s=workload.loop_think_s,
-        limits=engine.Limits(max_steps=MOST_STEPS),
+        limits=simulator.Limits(max_steps=MOST_STEPS),
     )
-    engines = policies.only(int(resolved.policy[0].engine))
+    engines = dispatch.only(int(resolved.policy[0].engine))
     recorder = Recorder()
-    outcome = cluster.SLICE_OVER
-    while outcome in (cluster.SLICE_OVER, cluster.NO_ROOM):
+    outcome = loop.SLICE_OVER
+    while outcome in (loop.SLICE_OVER, loop.NO_ROOM):
         taken = int(state.log[0].num_steps)
-        outcome = cluster.run_slice(state, world, engines, cluster.LONE, 1)
-        if outcome == cluster.NO_ROOM:
-            state = engine.with_more_room(state, world)
+        outcome = loop.run_slice(state, world, engines, loop.LONE, 1)
+        if outcome == loop.NO_ROOM:
+            state = simulator.with_more_room(state, world)
         if int(state.log[0].num_steps) > taken:
             recorder.take(state)
-    status, reason = engine.explain_outcome(outcome, state, world)
+    status, reason = simulator.explain_outcome(outcome, state, world)
     return Replay(
         resolved=resolved,
         workload=workload,
-        trace=engine.close(state, world, status, reason),
+        recording=simulator.close(state, world, status, reason),
         kinds=np.array(recorder.kinds).reshape(-1, len(state.blocks[0]) - 1),
         owners=np.array(recorder.owners).reshape(-1, len(state.blocks[0]) - 1),
         hashes=np.array(recorder.hashes).reshape(-1, len(state.blocks[0]) - 1),
         held=tuple(recorder.held),
         parents=recorder.parents,
         evictions=tuple(recorder.evictions),
-        ended=outcome == cluster.ALL_DONE,
+        ended=outcome == loop.ALL_DONE,
     )

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from sim.scenario import ScenarioError
+from sim.scenario.load import ScenarioError
 from ui import panel as figures_panel
 from ui import state
 from ui.real import figures, form, offers, results, session, work
@@ -202,4 +202,6 @@ def generated(done: Done) -> None:
         if run.loaded.random:
             st.caption(RANDOM_TEXT)
         label = run.order.workload.label
-        st.html(figures.texts([(label(r), run.text(r)) for r in range(len(run.trace.requests))]))
+        st.html(
+            figures.texts([(label(r), run.text(r)) for r in range(len(run.recording.requests))])
+        )

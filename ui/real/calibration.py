@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import streamlit as st
 
-from sim import latency, profiles
-from sim.profiles import Profile, ProfileError
+from sim.latency import model as latency_model
+from sim.latency import profiles
+from sim.latency.profiles import Profile, ProfileError
 from ui.real.session import Done
 
 MOST_PROFILES = 100  # of this server, all readers together
@@ -28,8 +29,11 @@ def calibrate(done: Done) -> Calibrated:
     from gpu_backend.calibrate import fit
 
     runs = [one.run for one in done.ran]
-    steps = np.concatenate([run.trace.steps for run in runs]).view(np.recarray)
-    lengths = [run.trace.requests.prompt_len + run.trace.requests.num_outputs for run in runs]
+    steps = np.concatenate([run.recording.steps for run in runs]).view(np.recarray)
+    lengths = [
+        run.recording.requests.num_prompt_tokens + run.recording.requests.num_output_tokens
+        for run in runs
+    ]
     longest = int(max(map(np.max, lengths)))
     run = runs[0]
     found = fit(
@@ -52,7 +56,7 @@ def name_of(run: Any) -> str:
 
 def times_of(found: Calibrated) -> Any:
     """The LATENCY row to simulate with."""
-    return latency.measured(found.profile.coefficients.model_dump())
+    return latency_model.measured(found.profile.coefficients.model_dump())
 
 
 # --- on the page ----------------------------------------------------------------------------------

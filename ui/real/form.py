@@ -3,7 +3,7 @@
 from functools import partial
 from typing import Any
 
-from sim.scenario import Scenario
+from sim.scenario.load import Scenario
 from ui import values
 from ui.form import Field, Form
 from ui.real import offers, plan

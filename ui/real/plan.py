@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
-from sim.scenario import Scenario, parse_scenario, resolve
+from sim.scenario.load import Scenario, parse_scenario, resolve
 from ui.presets import Preset
 from ui.six_ways.scenarios import BUDGET, SEQS, Server, length_of, under
 from ui.six_ways.ways import Value, Way

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.run import Result
-from sim.scenario import parse_scenario
+from sim.results.run import Result
+from sim.scenario.load import parse_scenario
 from ui.real.work import Ran
 from ui.six_ways import packing
 from ui.units import count, seconds
@@ -64,7 +64,7 @@ def scaled(value: float | None) -> float | None:
 
 def points(title: str, comparison: Any) -> Points:
     """The steps; of a long run a part, evenly taken."""
-    steps = comparison.run.trace.steps
+    steps = comparison.run.recording.steps
     picked = np.unique(np.linspace(0, len(steps) - 1, min(len(steps), MOST_POINTS)).astype(int))
     return Points(
         title,
@@ -90,20 +90,20 @@ def machine(run: Any) -> str:
 def step_error(comparisons: Sequence[Any]) -> float | None:
     """Mean absolute relative error of the simulated step times, of all runs together."""
     ours = np.concatenate([np.asarray(c.step_s) for c in comparisons])
-    real = np.concatenate([np.asarray(c.run.trace.steps.duration_s) for c in comparisons])
+    real = np.concatenate([np.asarray(c.run.recording.steps.duration_s) for c in comparisons])
     return float(np.abs(ours / real - 1.0).mean()) if len(real) else None
 
 
 def worst_gap_s(run: Any) -> float:
     """The longest wait between two tokens of anybody but the longest prompt, s."""
-    requests = run.trace.requests
-    others = np.arange(len(requests)) != int(np.argmax(requests.prompt_len))
+    requests = run.recording.requests
+    others = np.arange(len(requests)) != int(np.argmax(requests.num_prompt_tokens))
     return float(np.nan_to_num(requests.max_gap_s[others]).max(initial=0.0))
 
 
 def long_ttft_s(run: Any) -> float:
     """From the arrival of the longest prompt to its first token, s."""
-    request = run.trace.requests[int(np.argmax(run.trace.requests.prompt_len))]
+    request = run.recording.requests[int(np.argmax(run.recording.requests.num_prompt_tokens))]
     return float(request.first_token_s - request.arrival_s)
 
 
@@ -144,7 +144,7 @@ def spans(run: Any) -> str:
 
 def launch_bound(run: Any) -> str:
     """How far a decode step is from the time that reading all weights takes."""
-    steps = run.trace.steps
+    steps = run.recording.steps
     decodes = steps.duration_s[np.asarray(steps.num_prefill_tokens) == 0]
     if not len(decodes):
         return ""
@@ -160,7 +160,7 @@ def launch_bound(run: Any) -> str:
 
 def gap_limit_s(ran: Sequence[Ran]) -> float:
     """From here on a gap is marked: a few times the median measured one."""
-    gaps = np.concatenate([np.asarray(one.run.trace.steps.duration_s) for one in ran])
+    gaps = np.concatenate([np.asarray(one.run.recording.steps.duration_s) for one in ran])
     return GAP_FACTOR * float(np.median(gaps)) if len(gaps) else GAP_FACTOR
 
 
@@ -169,29 +169,29 @@ def lanes(ran: Sequence[Ran], comparisons: Sequence[Any]) -> bytes:
     limit_s = gap_limit_s(ran)
     packed = []
     for one, comparison in zip(ran, comparisons, strict=True):
-        for kind, trace in (
-            ("measured", one.run.trace), ("simulated", comparison.simulated_trace)
+        for kind, recording in (
+            ("measured", one.run.recording), ("simulated", comparison.simulated_trace)
         ):  # fmt: skip
-            told = packing.Told(kind, kind.capitalize(), one.title, figures_of(trace))
-            packed.append((told, as_result(one.run, trace, limit_s)))
+            told = packing.Told(kind, kind.capitalize(), one.title, figures_of(recording))
+            packed.append((told, as_result(one.run, recording, limit_s)))
     return packing.pack(packed)
 
 
-def figures_of(trace: Any) -> tuple[packing.Parts, ...]:
+def figures_of(recording: Any) -> tuple[packing.Parts, ...]:
     """A lane's figures."""
-    steps = trace.steps
+    steps = recording.steps
     end = float(steps.start_s[-1] + steps.duration_s[-1]) if len(steps) else 0.0
-    gap = float(np.nan_to_num(trace.requests.max_gap_s).max(initial=0.0))
+    gap = float(np.nan_to_num(recording.requests.max_gap_s).max(initial=0.0))
     return (
         [("longest gap ", ""), (seconds(gap), "stall")],
         [(f"{count(len(steps))} steps, ", ""), (seconds(end), True)],
     )
 
 
-def as_result(run: Any, trace: Any, limit_s: float) -> Result:
+def as_result(run: Any, recording: Any, limit_s: float) -> Result:
     """A trace as the lanes want it, with the limit above which they mark a gap."""
     resolved = run.order.resolved
     data = resolved.scenario.model_dump(mode="json")
     data["slo"] = (data["slo"] or {}) | {"itl_s": limit_s}
     resolved = replace(resolved, scenario=parse_scenario(data))
-    return Result(resolved=resolved, workload=run.order.workload, trace=trace, notes=())
+    return Result(resolved=resolved, workload=run.order.workload, recording=recording, notes=())

@@ -5,9 +5,9 @@ from typing import Any
 
 import streamlit as st
 
-from sim import catalog
-from sim.run import workload_of
-from sim.scenario import Scenario, ScenarioError, parse_scenario, resolve
+from sim.hardware import catalog
+from sim.results.run import workload_of
+from sim.scenario.load import Scenario, ScenarioError, parse_scenario, resolve
 from ui import machines, state
 from ui.real import board, figures
 from ui.real.results import BLOCKS, POINTS, Row, scaled

@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from sim.words import plural
+from sim.results.words import plural
 from ui.real.plan import Plan
 from ui.real.work import Ran, Ticket
 
@@ -65,16 +65,16 @@ def end(found: Ticket) -> None:
     st.session_state[TICKET] = None
     job = found.job
     ran: list[Ran] = job.result or []
-    good = [one for one in ran if one.run.served.error is None and len(one.run.trace.steps)]
+    good = [one for one in ran if one.run.served.error is None and len(one.run.recording.steps)]
     if job.error is not None:
         st.session_state[PROBLEM] = f"The run did not start: {job.error}."
     elif ran and ran[-1].run.served.error is not None:
         st.session_state[PROBLEM] = f"The run ended in an error: {ran[-1].run.served.error}."
     elif job.status == "cancelled":
-        steps = sum(len(one.run.trace.steps) for one in ran)
+        steps = sum(len(one.run.recording.steps) for one in ran)
         after = plural(steps, "step")
         st.session_state[PROBLEM] = f"Cancelled after {after}. Nothing is kept of it."
-    elif ran and ran[-1].run.trace.status != "finished":
-        st.session_state[PROBLEM] = f"The run did not finish: {ran[-1].run.trace.reason}."
+    elif ran and ran[-1].run.recording.status != "finished":
+        st.session_state[PROBLEM] = f"The run did not finish: {ran[-1].run.recording.reason}."
     if good and job.status == "finished":
         st.session_state[DONE] = Done(found.plan, good)

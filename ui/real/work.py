@@ -12,8 +12,8 @@ import numpy as np
 from streamlit import runtime
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-from sim.run import workload_of
-from sim.workload import Workload
+from sim.results.run import workload_of
+from sim.workload.workload import Workload
 from ui.real.plan import Plan
 from ui.units import count
 
@@ -164,11 +164,11 @@ def with_shorter_prompts(workload: Workload, longest: int) -> tuple[Workload, li
     first = workload.first_run + workload.num_runs - 1
     shared = np.array([workload.runs["start"][k] for k in first], np.int64) + 1
     room = longest - workload.output_len.astype(np.int64)
-    over = (workload.prompt_len > room) & (room >= shared)
+    over = (workload.num_prompt_tokens > room) & (room >= shared)
     if not over.any():
         return workload, []
-    was = int(workload.prompt_len[over].max())
-    prompts = np.where(over, room, workload.prompt_len)
+    was = int(workload.num_prompt_tokens[over].max())
+    prompts = np.where(over, room, workload.num_prompt_tokens)
     num = int(over.sum())
     which = (
         f"1 prompt of {count(was)} tokens is"
@@ -176,7 +176,7 @@ def with_shorter_prompts(workload: Workload, longest: int) -> tuple[Workload, li
         else (f"{num} prompts of up to {count(was)} tokens are")
     )
     words = f"{which} cut to fit the model's context of {count(longest)} tokens"
-    return replace(workload, prompt_len=prompts), [words]
+    return replace(workload, num_prompt_tokens=prompts), [words]
 
 
 # --- SmolLM2 --------------------------------------------------------------------------------------

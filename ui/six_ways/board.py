@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from sim.model_config import DescribedModel
-from sim.run import Result, run_resolved
-from sim.scenario import Scenario, ScenarioError, resolve
+from sim.results.run import Result, run_resolved
+from sim.scenario.load import Scenario, ScenarioError, resolve
+from sim.scenario.model_config import DescribedModel
 from ui import runs, state
 from ui.six_ways import figures_of, form, packing, yours
 from ui.six_ways.figures_of import Outcome
@@ -95,14 +95,15 @@ def _run_of(digest: str, _scenario: Scenario, _uploads: Mapping[str, bytes]) -> 
 
 def lean(result: Result) -> Result:
     """The same without the records that no lane draws: a cached run must be small."""
-    steps = result.trace.steps[: packing.MOST_STEPS]
+    steps = result.recording.steps[: packing.MOST_STEPS]
     count = int(steps.first_item[-1] + steps.num_items[-1]) if len(steps) else 0
-    trace = result.trace
-    trace = replace(
-        trace, steps=trace.steps.copy(), items=trace.items[:count].copy(), gaps=trace.gaps.copy(),
-        events=trace.events.copy(),
+    recording = result.recording
+    recording = replace(
+        recording, steps=recording.steps.copy(), items=recording.items[:count].copy(),
+        gaps=recording.gaps.copy(),
+        events=recording.events.copy(),
     )  # fmt: skip
-    return replace(result, trace=trace)
+    return replace(result, recording=recording)
 
 
 def refusal(error: ScenarioError) -> str:
@@ -148,8 +149,8 @@ def outcomes_of(
             continue
         outcome = Outcome(way, result)
         found.outcomes.append(outcome)
-        if result.trace.status != "finished":
-            found.notes.append(f"{way.title} did not finish ({result.trace.reason}).")
+        if result.recording.status != "finished":
+            found.notes.append(f"{way.title} did not finish ({result.recording.reason}).")
         figures = figures_of.lane_figures(outcome)
         lanes.append((packing.Told(way.engine, way.title, note, figures), result))
     drawn = drawn_in_part([outcome.result for outcome in found.outcomes])
@@ -166,7 +167,7 @@ def announce(way: Way, share: float, wanted: Asked, tell: Tell) -> None:
 def drawn_in_part(results: Sequence[Result]) -> list[str]:
     """What of large runs is left out of the lanes, though not of the figures."""
     requests = max((len(result.workload) for result in results), default=0)
-    steps = max((len(result.trace.steps) for result in results), default=0)
+    steps = max((len(result.recording.steps) for result in results), default=0)
     parts = []
     if requests > packing.MOST_ROWS:
         parts.append(f"the first {packing.MOST_ROWS} of {requests:,} requests")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from sim import metrics
-from sim.provenance import ADDS_UP, QUEUE_SHARE, queue_share, step_notes
-from sim.run import Result
+from sim.results import metrics
+from sim.results.provenance import ADDS_UP, QUEUE_SHARE, queue_share, step_notes
+from sim.results.run import Result
 from ui.settings import itl_limit_s
 from ui.six_ways.packing import Parts
 from ui.six_ways.ways import Way
@@ -50,10 +50,10 @@ class Wastes:
 
 
 def wastes(outcome: Outcome) -> Wastes:
-    summary, trace = outcome.result.summary, outcome.result.trace
-    steps, roles = trace.steps, [row["role"] for row in summary["replicas"]]
+    summary, recording = outcome.result.summary, outcome.result.recording
+    steps, roles = recording.steps, [row["role"] for row in summary["replicas"]]
     tokens = float(steps.num_prefill_tokens.sum() + steps.num_decodes.sum())
-    values, counts = metrics.itl_values(trace)
+    values, counts = metrics.itl_values(recording)
     above = values > outcome.limit_s
     budget = budget_of(outcome)
     prompts = steps.num_prefill_tokens > 0
@@ -165,7 +165,7 @@ def headline(outcomes: Sequence[Outcome]) -> str:
 
 def last_one(outcome: Outcome) -> str:
     """The request that waited longest for its first token, by name."""
-    waited = metrics.ttft_s(outcome.result.trace.requests)
+    waited = metrics.ttft_s(outcome.result.recording.requests)
     name = outcome.result.workload.label(int(np.nanargmax(waited)))
     return name if name[-1].isdigit() else f"the {name}"
 
@@ -174,13 +174,13 @@ def sure(outcomes: Sequence[Outcome]) -> list[str]:
     """How sure the milliseconds are; what does not hold for all ways names them."""
     notes: dict[str, list[str]] = {}
     for outcome in outcomes:
-        for note in step_notes(outcome.result.trace, outcome.result.resolved):
+        for note in step_notes(outcome.result.recording, outcome.result.resolved):
             notes.setdefault(note, []).append(outcome.way.title)
     told = [
         note if len(names) == len(outcomes) else f"{', '.join(names)}: {note}"
         for note, names in notes.items()
     ]
-    shares = {outcome.way.title: queue_share(outcome.result.trace) for outcome in outcomes}
+    shares = {outcome.way.title: queue_share(outcome.result.recording) for outcome in outcomes}
     waiting = [name for name, share in shares.items() if share > QUEUE_SHARE]
     if told and waiting:
         most = max(shares.values())

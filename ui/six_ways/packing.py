@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from sim.run import Result
-from sim.trace import Trace
+from sim.core.recording import Recording
+from sim.results.run import Result
 from ui import explain
 from ui.settings import itl_limit_s
 from ui.six_ways import pools
@@ -69,22 +69,22 @@ def empty() -> dict[str, Any]:
 
 def lane(result: Result) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
     """The header and the arrays of one run; times are seconds of the run's clock."""
-    return drawn(pools.by_server(first_steps(result.trace)), result)
+    return drawn(pools.by_server(first_steps(result.recording)), result)
 
 
-def first_steps(trace: Trace) -> Trace:
+def first_steps(recording: Recording) -> Recording:
     """The part of a run that lanes draw."""
-    return replace(trace, steps=trace.steps[:MOST_STEPS])
+    return replace(recording, steps=recording.steps[:MOST_STEPS])
 
 
-def drawn(trace: Trace, result: Result) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
+def drawn(recording: Recording, result: Result) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
     """The same of a trace whose servers' steps stand together: all of a run, or a pool's part."""
-    steps = trace.steps
+    steps = recording.steps
     count = len(steps)
-    shown = np.arange(min(len(trace.requests), MOST_ROWS))
-    index = np.full(len(trace.requests) + 1, -1)
+    shown = np.arange(min(len(recording.requests), MOST_ROWS))
+    index = np.full(len(recording.requests) + 1, -1)
     index[shown] = shown
-    cut = explain.step_items(trace, 0, count, 0)
+    cut = explain.step_items(recording, 0, count, 0)
     end = float((steps.start_s + steps.duration_s).max()) if count else 0.0
     arrays = {
         "start": steps.start_s.astype(np.float32),
@@ -94,9 +94,9 @@ def drawn(trace: Trace, result: Result) -> tuple[dict[str, Any], Mapping[str, np
         "running": smallest(steps.num_running),
         "waiting": smallest(steps.num_waiting),
     }
-    arrays |= rows.row_arrays(trace, shown, 0.0)
-    arrays |= rows.wait_arrays(trace, shown, 0, count, 0.0)
-    arrays |= pools.kv_transfers(trace, shown, 0.0)
+    arrays |= rows.row_arrays(recording, shown, 0.0)
+    arrays |= rows.wait_arrays(recording, shown, 0, count, 0.0)
+    arrays |= pools.kv_transfers(recording, shown, 0.0)
     runs = rows.run_arrays(cut, index, len(shown), 0)
     arrays |= {name: smallest(values) for name, values in runs.items()}
     arrays |= chunk_arrays(cut, index)
@@ -107,7 +107,7 @@ def drawn(trace: Trace, result: Result) -> tuple[dict[str, Any], Mapping[str, np
         "t0_s": 0.0,
         "first_step": 0,
         "end_s": end,
-        "servers": pools.ranges(trace),
+        "servers": pools.ranges(recording),
     }
     return header, arrays
 

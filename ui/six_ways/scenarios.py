@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sim import catalog
-from sim.knobs.engine import NO_MODEL_LEN
-from sim.model_config import DescribedModel, model_of
-from sim.scenario import Scenario, parse_scenario, resolve
+from sim.engines.knobs.base import NO_MODEL_LEN
+from sim.hardware import catalog
+from sim.scenario.load import Scenario, parse_scenario, resolve
+from sim.scenario.model_config import DescribedModel, model_of
 from ui import machines, presets
 from ui.settings import written
 from ui.six_ways.ways import Value, Way

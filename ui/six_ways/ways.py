@@ -6,8 +6,10 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-from sim import catalog, disaggregation
-from sim.policies import POLICIES, orca, sarathi, sglang, static, tensorrt_llm, vllm_v0, vllm_v1
+from sim.cluster import disaggregation
+from sim.engines import orca, sarathi, sglang, static, tensorrt_llm, vllm_v0, vllm_v1
+from sim.engines.dispatch import POLICIES
+from sim.hardware import catalog
 from ui.presets import Preset
 
 PRESETS = (

@@ -3,7 +3,7 @@ theirs."""
 
 import streamlit as st
 
-from sim.scenario import Scenario, ScenarioError
+from sim.scenario.load import Scenario, ScenarioError
 from ui import presets, state
 from ui.presets import Preset
 from ui.units import count

@@ -3,27 +3,27 @@ gap."""
 
 import numpy as np
 
-from sim.trace import Trace
+from sim.core.recording import Recording
 
 BINS = 400
 FILL_WHOLE = 255  # a step that spent the whole budget
 
 
-def span(trace: Trace) -> list[float]:
+def span(recording: Recording) -> list[float]:
     """First and last second of the bins."""
-    steps = trace.steps
+    steps = recording.steps
     if not len(steps):
         return [0.0, 1.0]
     return [float(steps.start_s[0]), float(steps.start_s[-1] + steps.duration_s[-1])]
 
 
-def arrays(trace: Trace, budget: int, bins: int = BINS) -> dict[str, np.ndarray]:
+def arrays(recording: Recording, budget: int, bins: int = BINS) -> dict[str, np.ndarray]:
     """Per bin: `fill_*` (of FILL_WHOLE), `queue_*` (requests waiting), `worst_gap` (s).
 
     A step belongs to the bin in which it ends. In a bin without a step everything is 0.
     """
-    steps = trace.steps
-    start, stop = span(trace)
+    steps = recording.steps
+    start, stop = span(recording)
     width = max(stop - start, 1e-12) / bins
     end = steps.start_s + steps.duration_s
     bin_of = np.clip(((end - start) / width).astype(np.int64), 0, bins - 1)
@@ -39,7 +39,7 @@ def arrays(trace: Trace, budget: int, bins: int = BINS) -> dict[str, np.ndarray]
     worst = np.zeros(bins)
     regular = steps.num_regular_gaps > 0
     np.maximum.at(worst, bin_of[regular], steps.duration_s[regular])
-    np.maximum.at(worst, bin_of[trace.gaps.step], trace.gaps.seconds)
+    np.maximum.at(worst, bin_of[recording.gaps.step], recording.gaps.seconds)
     out["worst_gap"] = worst.astype(np.float32)
     return out
 

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sim.trace import Trace
+from sim.core.recording import Recording
 from ui import explain
 from ui.timeline import overview, rows
 
@@ -46,7 +46,7 @@ class Lane:
 
     title: str
     notes: tuple[str, ...]
-    trace: Trace
+    recording: Recording
     label: Callable[[int], str]
     limits: explain.Limits
     itl_limit_s: float
@@ -72,10 +72,10 @@ class Window:
 def build(lanes: list[Lane], window: Window | None = None) -> bytes:
     """Pack one run, or two for comparison. Without a window a large run is shown where its story
     is."""
-    if not any(needs_overview(lane.trace) for lane in lanes):
+    if not any(needs_overview(lane.recording) for lane in lanes):
         return _pack(lanes, window or Window(), MAX_STEPS)
     if window is None:
-        story = rows.story(lanes[0].trace, lanes[0].itl_limit_s)
+        story = rows.story(lanes[0].recording, lanes[0].itl_limit_s)
         window = Window(start_s=story["focus_s"][0])
     num_steps = WINDOW_STEPS
     packed = _pack(lanes, window, num_steps)
@@ -85,17 +85,17 @@ def build(lanes: list[Lane], window: Window | None = None) -> bytes:
     return packed
 
 
-def needs_overview(trace: Trace) -> bool:
+def needs_overview(recording: Recording) -> bool:
     """Too much to draw a row a request and a column a step."""
-    return len(trace.requests) > MAX_ROWS or len(trace.steps) > MAX_STEPS
+    return len(recording.requests) > MAX_ROWS or len(recording.steps) > MAX_STEPS
 
 
 def _pack(lanes: list[Lane], window: Window, num_steps: int) -> bytes:
     headers, arrays, chosen = [], {}, None
     for number, lane in enumerate(lanes):
-        if number and needs_overview(lanes[0].trace):  # the same seconds, the same requests
+        if number and needs_overview(lanes[0].recording):  # the same seconds, the same requests
             window = replace(window, start_s=headers[0]["t0_s"], end_s=headers[0]["window_end_s"])
-        same = len(lane.trace.requests) == len(lanes[0].trace.requests)
+        same = len(lane.recording.requests) == len(lanes[0].recording.requests)
         header, mine, shown = _lane(lane, window, num_steps, chosen if same else None)
         chosen = shown if number == 0 else chosen
         headers.append(header)
@@ -151,23 +151,23 @@ def _lane(
     lane: Lane, window: Window, num_steps: int, wanted: rows.Shown | None
 ) -> tuple[Header, Arrays, rows.Shown]:
     """`wanted`: the rows of the lane above, taken where there is one."""
-    trace = lane.trace
-    first, last = _steps_of(trace, window, num_steps)
-    steps = trace.steps
+    recording = lane.recording
+    first, last = _steps_of(recording, window, num_steps)
+    steps = recording.steps
     t0 = float(steps.start_s[first]) if first < last else 0.0
     t1 = float(steps.start_s[last - 1] + steps.duration_s[last - 1]) if first < last else 0.0
-    chosen = wanted or rows.choose(trace, window.order, window.first_row, MAX_ROWS, (t0, t1))
+    chosen = wanted or rows.choose(recording, window.order, window.first_row, MAX_ROWS, (t0, t1))
     shown = chosen.ids
-    cut = explain.step_items(trace, first, last, lane.limits.budget)
-    told = explain.facts(trace, lane.limits, first, last, cut)
+    cut = explain.step_items(recording, first, last, lane.limits.budget)
+    told = explain.facts(recording, lane.limits, first, last, cut)
     others = np.setdiff1d(told.request[told.request >= 0], shown)
     named = np.concatenate([shown, others])
-    index = np.full(len(trace.requests) + 1, -1)
+    index = np.full(len(recording.requests) + 1, -1)
     index[named] = np.arange(len(named))
 
     arrays = _step_arrays(lane, first, last, t0)
-    arrays |= rows.row_arrays(trace, shown, t0)
-    arrays |= rows.wait_arrays(trace, shown, first, last, t0)
+    arrays |= rows.row_arrays(recording, shown, t0)
+    arrays |= rows.wait_arrays(recording, shown, first, last, t0)
     arrays |= {
         name: smallest(a) for name, a in rows.run_arrays(cut, index, len(shown), first).items()
     }
@@ -176,16 +176,16 @@ def _lane(
     header |= {"first_row": chosen.first, "total_rows": chosen.total, "window_end_s": t1}
     header["labels"] = [lane.label(int(r))[:MAX_LABEL] for r in named]
     header["num_rows"] = len(shown)
-    if needs_overview(trace):
-        header |= {"overview": overview.span(trace), "fill_whole": overview.FILL_WHOLE}
-        arrays |= overview.arrays(trace, lane.limits.budget)
+    if needs_overview(recording):
+        header |= {"overview": overview.span(recording), "fill_whole": overview.FILL_WHOLE}
+        arrays |= overview.arrays(recording, lane.limits.budget)
     return header, arrays, chosen
 
 
-def _steps_of(trace: Trace, window: Window, num_steps: int) -> tuple[int, int]:
+def _steps_of(recording: Recording, window: Window, num_steps: int) -> tuple[int, int]:
     """The steps [first, last) that touch the window, at most `num_steps` of them."""
-    steps = trace.steps
-    if not needs_overview(trace):
+    steps = recording.steps
+    if not needs_overview(recording):
         return 0, len(steps)
     first = int(np.searchsorted(steps.start_s + steps.duration_s, window.start_s, side="right"))
     first = max(0, min(first, len(steps) - 1))
@@ -194,11 +194,11 @@ def _steps_of(trace: Trace, window: Window, num_steps: int) -> tuple[int, int]:
 
 
 def _lane_header(lane: Lane, window: Window, first: int, t0: float) -> Header:
-    trace = lane.trace
-    steps = trace.steps
+    recording = lane.recording
+    steps = recording.steps
     end = float(steps.start_s[-1] + steps.duration_s[-1]) if len(steps) else 0.0
     start = float(steps.start_s[0]) if len(steps) else 0.0
-    arrivals = trace.requests.arrival_s
+    arrivals = recording.requests.arrival_s
     known = arrivals[np.isfinite(arrivals)]
     if len(known):
         start = min(start, float(known.min()))
@@ -215,18 +215,18 @@ def _lane_header(lane: Lane, window: Window, first: int, t0: float) -> Header:
         "total_steps": len(steps),
         "order": window.order,
         "orders": list(rows.ORDERS.items()),
-        "kv_blocks": trace.num_blocks,
+        "kv_blocks": recording.num_blocks,
         "terms": list(lane.terms),
         "terms_text": lane.terms_text,
         "terms_whole": TERMS_WHOLE,
-        "status": trace.status,
-        "reason": trace.reason,
-        **rows.story(trace, lane.itl_limit_s),
+        "status": recording.status,
+        "reason": recording.reason,
+        **rows.story(recording, lane.itl_limit_s),
     }
 
 
 def _step_arrays(lane: Lane, first: int, last: int, t0: float) -> Arrays:
-    steps = lane.trace.steps[first:last]
+    steps = lane.recording.steps[first:last]
     arrays = {
         "start": (steps.start_s - t0).astype(np.float32),
         "duration": steps.duration_s.astype(np.float32),

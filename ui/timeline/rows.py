@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim import reasons
-from sim.trace import Trace
+from sim.core import reasons
+from sim.core.recording import Recording
 from ui.explain import StepItems
 
 ORDERS = {"arrival": "arrival", "ttft": "TTFT, longest first", "worst gap": "worst gap first"}
@@ -30,7 +30,7 @@ class Shown:
 
 
 def choose(
-    trace: Trace, order: str, first_row: int, max_rows: int, span_s: tuple[float, float]
+    recording: Recording, order: str, first_row: int, max_rows: int, span_s: tuple[float, float]
 ) -> Shown:
     """At most `max_rows` requests from row `first_row` on, in the order asked for.
 
@@ -38,7 +38,7 @@ def choose(
     """
     if order not in ORDERS:
         raise ValueError(f"order must be one of {', '.join(ORDERS)}, not {order!r}")
-    requests = trace.requests
+    requests = recording.requests
     if len(requests) <= max_rows:
         ids = np.arange(len(requests))
     else:
@@ -52,54 +52,54 @@ def choose(
     return Shown(ids[first : first + max_rows], first, len(ids))
 
 
-def row_arrays(trace: Trace, shown: np.ndarray, t0: float) -> dict[str, np.ndarray]:
+def row_arrays(recording: Recording, shown: np.ndarray, t0: float) -> dict[str, np.ndarray]:
     """One value a row; times are seconds from t0, nan for what did not happen."""
-    requests = trace.requests[shown]
+    requests = recording.requests[shown]
     arrival = np.where(np.isfinite(requests.arrival_s), requests.arrival_s, np.nan)
     return {
         "row_arrival": (arrival - t0).astype(np.float32),
         "row_first_token": (requests.first_token_s - t0).astype(np.float32),
         "row_end": (requests.end_s - t0).astype(np.float32),
         "row_worst": requests.max_gap_s.astype(np.float32),
-        "row_prompt": requests.prompt_len.astype(np.uint32),
-        "row_outputs": requests.num_outputs.astype(np.uint32),
+        "row_prompt": requests.num_prompt_tokens.astype(np.uint32),
+        "row_outputs": requests.num_output_tokens.astype(np.uint32),
         "row_status": requests.status.astype(np.uint8),
         "row_rejection": requests.rejection.astype(np.uint8),
         "row_hits": requests.hit_tokens.astype(np.uint32),
-        "row_before": (_last_token_before(trace, shown, t0) - t0).astype(np.float32),
+        "row_before": (_last_token_before(recording, shown, t0) - t0).astype(np.float32),
     }
 
 
-def _last_token_before(trace: Trace, shown: np.ndarray, t0: float) -> np.ndarray:
+def _last_token_before(recording: Recording, shown: np.ndarray, t0: float) -> np.ndarray:
     """When each row's last token before t0 came (s), nan where none did.
 
     Most tokens follow the step before theirs, so only rows with a token before t0 are searched, and
     these backwards, a slice of steps at a time.
     """
     found = np.full(len(shown), np.nan)
-    first_token = trace.requests.first_token_s[shown]
+    first_token = recording.requests.first_token_s[shown]
     open_rows = {int(r): k for k, r in enumerate(shown) if first_token[k] <= t0}
-    last = int(np.searchsorted(trace.steps.start_s, t0))
-    while open_rows and last > 0 and len(trace.items):
+    last = int(np.searchsorted(recording.steps.start_s, t0))
+    while open_rows and last > 0 and len(recording.items):
         first = max(0, last - 256)
-        low = int(trace.steps.first_item[first])
-        high = int(trace.steps.first_item[last - 1]) + int(trace.steps.num_items[last - 1])
-        items = trace.items[low:high]
-        step = np.repeat(np.arange(first, last), trace.steps.num_items[first:last])
+        low = int(recording.steps.first_item[first])
+        high = int(recording.steps.first_item[last - 1]) + int(recording.steps.num_items[last - 1])
+        items = recording.items[low:high]
+        step = np.repeat(np.arange(first, last), recording.steps.num_items[first:last])
         emits = items.num_tokens == items.num_needed
         mine = emits & np.isin(items.request, list(open_rows))
         latest = dict(zip(items.request[mine].tolist(), step[mine].tolist(), strict=True))
         for r, s in latest.items():
-            found[open_rows.pop(r)] = trace.steps.start_s[s] + trace.steps.duration_s[s]
+            found[open_rows.pop(r)] = recording.steps.start_s[s] + recording.steps.duration_s[s]
         last = first
     return found
 
 
 def wait_arrays(
-    trace: Trace, shown: np.ndarray, first: int, last: int, t0: float
+    recording: Recording, shown: np.ndarray, first: int, last: int, t0: float
 ) -> dict[str, np.ndarray]:
     """Intervals in which a row waited: before its first step, or preempted. Seconds from t0."""
-    steps, requests = trace.steps, trace.requests
+    steps, requests = recording.steps, recording.requests
     ends = steps.start_s + steps.duration_s  # of several servers the last one is not always last
     end_of_run = float(ends.max(initial=0.0))
     row, kind, start, stop = [], [], [], []
@@ -115,7 +115,7 @@ def wait_arrays(
             continue
         until = np.nan_to_num(request.end_s, nan=end_of_run)
         add(k, WAITING, request.arrival_s, np.nan_to_num(request.first_scheduled_s, nan=until))
-    for k, a, b in _preemptions(trace, shown, end_of_run):
+    for k, a, b in _preemptions(recording, shown, end_of_run):
         add(k, PREEMPTED, a, b)
     return {
         "wait_row": np.array(row, np.uint8),
@@ -126,12 +126,12 @@ def wait_arrays(
 
 
 def _preemptions(
-    trace: Trace, shown: np.ndarray, end_of_run: float
+    recording: Recording, shown: np.ndarray, end_of_run: float
 ) -> list[tuple[int, float, float]]:
     """(row, from, until) in seconds for every preemption of the rows."""
-    events, start = trace.events, trace.steps.start_s
+    events, start = recording.events, recording.steps.start_s
     chosen = np.isin(events.kind, (reasons.PREEMPTION, reasons.RESUMED))
-    chosen &= np.isin(events.request, shown[trace.requests.num_preemptions[shown] > 0])
+    chosen &= np.isin(events.request, shown[recording.requests.num_preemptions[shown] > 0])
     row_of = {int(r): k for k, r in enumerate(shown)}
     since: dict[int, float] = {}
     found = []
@@ -142,7 +142,7 @@ def _preemptions(
         elif k in since:
             found.append((k, since.pop(k), t))
     for k, t in since.items():
-        end = float(np.nan_to_num(trace.requests.end_s[shown[k]], nan=end_of_run))
+        end = float(np.nan_to_num(recording.requests.end_s[shown[k]], nan=end_of_run))
         found.append((k, t, end))
     return found
 
@@ -164,18 +164,18 @@ def run_arrays(
     return {"run_row": row[at], "run_first": step[at], "run_last": step[ends]}
 
 
-def story(trace: Trace, itl_limit_s: float) -> dict[str, list[float] | float]:
+def story(recording: Recording, itl_limit_s: float) -> dict[str, list[float] | float]:
     """What to look at first. `focus_s`: the longest prompt, from before it arrives until its first
     token is out and the streams have recovered (two seconds of the clock); `cue_s`: where its work
     begins."""
-    requests, steps = trace.requests, trace.steps
+    requests, steps = recording.requests, recording.steps
     if not len(steps):
         return {"focus_s": [0.0, 1.0], "cue_s": 0.0}
     first, last = float(steps.start_s[0]), float(steps.start_s[-1] + steps.duration_s[-1])
     told = np.isfinite(requests.first_token_s)
     if not told.any():
         return {"focus_s": [first, last], "cue_s": first}
-    longest = requests[int(np.argmax(np.where(told, requests.prompt_len, -1)))]
+    longest = requests[int(np.argmax(np.where(told, requests.num_prompt_tokens, -1)))]
     cue = float(longest.first_scheduled_s)
     if len(steps) <= FEW_STEPS:
         return {"focus_s": [first, last], "cue_s": cue}

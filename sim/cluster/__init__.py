@@ -1,0 +1,1 @@
+"""The loop over one or more replicas: arrivals, steps, KV transfers."""

@@ -1,0 +1,156 @@
+"""What the loop knows beyond the schedulers' state: clocks, timers, servers, links, journeys.
+
+A policy sees none of it. A journey is the way of one request through a cluster: which server
+computed its prompt, over which link its KV went, and where it decoded."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from sim.core.requests import Table
+
+CLOCK = np.dtype(
+    [
+        ("horizon_s", np.float64),
+        ("max_steps", np.int64),
+        ("next_arrival", np.int64),  # next row of the request table to arrive on its own
+        ("num_arrivals", np.int64),  # rows that do; those behind them are released by loops
+        ("num_timers", np.int64),
+        ("num_steps_open", np.int64),  # steps that have begun and not ended
+        ("first_event", np.int64),  # of the step that begins next
+        ("num_transfers", np.int64),
+        ("transfers_at_s", np.float64),  # to which time their bytes are counted
+        ("next_transfer_s", np.float64),  # when the next of them gets on, inf for never
+        ("replica", np.int64),  # whose turn it is; a constant would compile every callee once more
+        ("stuck_request", np.int64),
+        ("record_items", np.int64),
+    ],
+    align=True,
+)
+
+# Something that will happen at a time: a binary heap, see timers.py.
+TIMER = np.dtype(
+    [
+        ("time_s", np.float64),
+        ("since_s", np.float64),  # earlier than time_s where it had to wait for the end of a step
+        ("subject", np.int64),  # a request, or the replica whose step begins or ends
+        ("kind", np.int64),
+    ],
+    align=True,
+)
+# 64-bit: plain numbers would compile what they are handed to once for each
+STEP_ENDS, ARRIVAL, ABORT, HANDOVER, STEP_BEGINS = np.arange(5)
+
+# A closed loop: requests next .. end-1 are yet to be released, one whenever another one ends.
+LOOP = np.dtype([("next", np.int64), ("end", np.int64), ("think_s", np.float64)], align=True)
+
+# A server: what the loop and the router know of it.
+SERVER = np.dtype(
+    [
+        ("role", np.int64),
+        ("activity", np.int64),
+        ("busy_until_s", np.float64),
+        ("num_unfinished", np.int64),  # requests sent to it and not ended there
+        ("unfinished_tokens", np.int64),  # their prompts and max_tokens
+        ("unfinished_prompts", np.int64),  # their prompts alone
+        ("num_sending", np.int64),  # transfers that share its link just now, one way ...
+        ("num_receiving", np.int64),  # ... and the other
+        ("kv_token_bytes", np.float64),  # over all its GPUs
+    ],
+    align=True,
+)
+ROLES = ("both", "prefill", "decode", "store")
+BOTH, PREFILL, DECODE, STORE = range(len(ROLES))
+# Nothing to do; a step to begin, running; nothing that it could do before something happens.
+IDLE, READY, BUSY, BLOCKED = range(4)
+
+ROUTERS = ("round_robin", "least_tokens", "shortest_queue", "prefix_aware", "random", "free_kv")
+ROUND_ROBIN, LEAST_TOKENS, SHORTEST_QUEUE, PREFIX_AWARE, RANDOM, FREE_KV = range(len(ROUTERS))
+
+CLUSTER = np.dtype(
+    [
+        ("num_requests", np.int64),  # rows of users; those behind them are prefill legs
+        ("num_replicas", np.int64),  # without the store
+        ("disaggregated", np.int64),
+        ("router", np.int64),
+        ("decode_router", np.int64),
+        ("next_prefill", np.int64),  # of the round robins
+        ("next_decode", np.int64),
+        ("bandwidth", np.float64),  # of one server's link, bytes/s each way
+        ("latency_s", np.float64),
+        ("per_descriptor_s", np.float64),
+        ("handover_s", np.float64),
+        ("num_layers", np.int64),  # descriptors of a piece of KV
+        ("streaming", np.int64),
+        ("first_token_at_prefill", np.int64),
+        ("recompute_failed_loads", np.int64),
+        ("store", np.int64),  # the replica index of the KV store, -1 for none
+        ("early_rejection", np.int64),
+        ("slo_ttft_s", np.float64),
+        ("slo_gap_s", np.float64),
+    ],
+    align=True,
+)
+
+# The way of a request: one row each, or a single unused row where there is nothing to tell.
+JOURNEY = np.dtype(
+    [
+        ("pick", np.float64),  # random numbers of the routers, 0 to 1
+        ("decode_pick", np.float64),
+        ("fate", np.int64),  # what will happen to its KV, drawn beforehand
+        ("stage", np.int64),
+        ("outcome", np.int64),
+        ("source", np.int64),  # where its prompt was computed, -1 before
+        ("target", np.int64),  # where it decodes, -1 before
+        ("prefill_end_s", np.float64),
+        ("start_s", np.float64),  # of the transfer
+        ("end_s", np.float64),
+        ("num_tokens", np.int64),  # of KV that are moved
+        ("num_descriptors", np.int64),
+        ("total_bytes", np.float64),
+        # while it moves
+        ("setup_s", np.float64),  # latency and descriptors, before bytes flow
+        ("ready_bytes", np.float64),  # computed and not yet sent
+        ("unready_bytes", np.float64),  # not yet computed
+        ("rate", np.float64),  # bytes/s
+    ],
+    align=True,
+)
+STAGES = ("none", "prefill", "handover", "queued", "moving", "there", "over")
+NOWHERE, PREFILLING, HANDED_OVER, QUEUED, MOVING, THERE, OVER = range(len(STAGES))
+FATES = ("used", "unused", "load_fails")
+USED, UNUSED, LOAD_FAILS = range(len(FATES))
+OUTCOMES = (
+    "none",
+    "moved",
+    "finished_at_prefill",
+    "too_short",
+    "unused",  # its KV lay ready and nobody asked for it
+    "load_failed",
+    "load_failed_recomputed",
+)
+(
+    NOTHING_MOVED,
+    MOVED,
+    FINISHED_AT_PREFILL,
+    TOO_SHORT,
+    KV_UNUSED,
+    LOAD_FAILED,
+    LOAD_RECOMPUTED,
+) = range(len(OUTCOMES))
+
+
+class World(NamedTuple):
+    """Every array that only the loop reads and writes. R replicas (the store, if any, is the last
+    one), n requests of users."""
+
+    clock: Table  # (1,)
+    latency: Table  # (R,) latency.LATENCY rows
+    timers: Table
+    loops: Table
+    flags: np.ndarray  # (S,) how the items of the step at hand end: zeros when simulated
+    servers: Table  # (R,)
+    cluster: Table  # (1,)
+    journeys: Table  # (n,), or (1,) where requests stay where they are sent
+    moving: np.ndarray  # (n,) or (1,): requests whose KV is on its way
+    forecast: Table  # (1,) a recording.STEP row for what early rejection expects

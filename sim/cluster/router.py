@@ -1,0 +1,79 @@
+"""Routers: which server a request goes to.
+
+What a router knows of a server: how many requests it sent there that have not ended, their prompts
+and max_tokens, the blocks that are free, and which prefixes its cache holds. Ties go to the lower
+index."""
+
+import numpy as np
+
+from sim.cluster.cluster_state import (
+    FREE_KV,
+    PREFIX_AWARE,
+    RANDOM,
+    ROUND_ROBIN,
+    SHORTEST_QUEUE,
+    World,
+)
+from sim.core import kv_cache as kv
+from sim.core.compiled import njit_inner
+from sim.core.state import State
+
+
+@njit_inner
+def choose(state: State, world: World, r: int, role: int, kind: int, turn: int, pick: float) -> int:
+    """The server of `role` for request `r`. `turn`: how many requests the pool has got before;
+    `pick`: a random number from 0 to 1."""
+    servers, pool, last = world.servers, 0, 0
+    for k in range(len(servers)):
+        if servers[k].role == role:
+            pool += 1
+            last = k
+    if pool == 1:
+        return last
+    if kind in (ROUND_ROBIN, RANDOM):
+        place = turn % pool if kind == ROUND_ROBIN else min(int(pick * pool), pool - 1)
+        for k in range(len(servers)):
+            if servers[k].role == role:
+                if place == 0:
+                    return k
+                place -= 1
+    best, least = last, np.inf
+    for k in range(len(servers)):
+        if servers[k].role == role:
+            cost = load(state, world, r, k, kind)
+            if cost < least:
+                best, least = k, cost
+    return best
+
+
+@njit_inner
+def load(state: State, world: World, r: int, replica: int, kind: int) -> float:
+    """What the router holds against a server; it chooses the least."""
+    server, policy = world.servers[replica], state.policy[replica]
+    if kind == SHORTEST_QUEUE:
+        return float(server.num_unfinished)
+    if kind == FREE_KV:
+        room = (policy.num_gpu_blocks - 1) * policy.block_size - server.unfinished_prompts
+        return -float(min(room, state.counters[replica].num_free_blocks * policy.block_size))
+    tokens = float(server.unfinished_tokens)
+    if kind == PREFIX_AWARE and policy.enable_prefix_caching:
+        tokens -= kv.look_up(state, replica, r) * policy.block_size
+    return tokens
+
+
+@njit_inner
+def sent(state: State, world: World, replica: int, r: int) -> None:
+    """Request `r` was sent to a server."""
+    server, request = world.servers[replica], state.requests[r]
+    server.num_unfinished += 1
+    server.unfinished_tokens += request.num_prompt_tokens + request.max_tokens
+    server.unfinished_prompts += request.num_prompt_tokens
+
+
+@njit_inner
+def over(state: State, world: World, replica: int, r: int) -> None:
+    """Request `r` has ended there, whatever way."""
+    server, request = world.servers[replica], state.requests[r]
+    server.num_unfinished -= 1
+    server.unfinished_tokens -= request.num_prompt_tokens + request.max_tokens
+    server.unfinished_prompts -= request.num_prompt_tokens

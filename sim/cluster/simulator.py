@@ -1,0 +1,229 @@
+"""Running a cluster from Python: slices of the compiled loop until it ends by itself, or is ended.
+
+The loop (cluster.py) comes back every few thousand steps, so that Python can look at a deadline, a
+cancel or a newer dial value, and make more room for records."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sim.cluster.cluster_state import CLOCK, LOOP, TIMER, World
+from sim.cluster.loop import (
+    ALL_DONE,
+    AT_HORIZON,
+    AT_MAX_STEPS,
+    DISAGGREGATED,
+    LONE,
+    NO_ROOM,
+    SLICE_OVER,
+    run_slice,
+    wind_up,
+)
+from sim.cluster.topology import LONE_SERVER, Fleet
+from sim.core import reasons
+from sim.core.recording import STEP, Recording
+from sim.core.requests import Table
+from sim.core.state import State, events_per_step, new_state, records, uninitialised
+from sim.engines import dispatch
+
+STEPS_A_SLICE = 20_000
+FIRST_ITEMS = 1 << 24  # room for item records at the start; it doubles when it is used up
+MOST_RECORD_BYTES = 8 << 30  # of all records together
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Where a run is cut short: simulated seconds, steps, and seconds of this machine's time."""
+
+    horizon_s: float = np.inf
+    max_steps: int = 1_000_000
+    deadline_s: float = np.inf
+
+
+NO_LIMITS = Limits()
+
+
+def run(
+    requests: Table,
+    runs: Table,
+    policy: Table,
+    latency: Table,
+    *,
+    fleet: Fleet = LONE_SERVER,
+    loop_think_s: tuple[float, ...] = (),
+    limits: Limits = NO_LIMITS,
+    cancelled: Callable[[], bool] = lambda: False,
+    record_items: bool = True,
+) -> Recording:
+    """Simulate a cluster until all requests ended, nothing can move any more, or a limit is met.
+
+    Parameters: the request table (sorted by arrival; rows that a closed loop releases last, loop by
+    loop, with arrival inf), its run table, one POLICY and one LATENCY row a replica, and how the
+    replicas are joined. The table is copied: a workload can be run again. `cancelled` is asked
+    between slices of steps."""
+    state, world = prepare(
+        requests,
+        runs,
+        policy,
+        latency,
+        fleet=fleet,
+        loop_think_s=loop_think_s,
+        limits=limits,
+        record_items=record_items,
+    )
+    engines = dispatch.used(policy.engine)
+    give_up = time.monotonic() + limits.deadline_s
+    while True:
+        outcome = run_slice(state, world, engines, pools_of(world), STEPS_A_SLICE)
+        if outcome == NO_ROOM:
+            if record_bytes(state) > MOST_RECORD_BYTES // 2:
+                reason = f"records: {MOST_RECORD_BYTES >> 30} GiB are full; ask for less of a run"
+                return close(state, world, "bounded", reason)
+            state = with_more_room(state, world)
+        elif outcome != SLICE_OVER:
+            break
+        elif cancelled():
+            return close(state, world, "cancelled", "cancelled by the reader")
+        elif time.monotonic() > give_up:
+            reason = f"deadline: {limits.deadline_s:g} s of computing time are over"
+            return close(state, world, "bounded", reason)
+    return close(state, world, *explain_outcome(outcome, state, world))
+
+
+def prepare(
+    requests: Table,
+    runs: Table,
+    policy: Table,
+    latency: Table,
+    *,
+    fleet: Fleet = LONE_SERVER,
+    loop_think_s: tuple[float, ...] = (),
+    limits: Limits = NO_LIMITS,
+    record_items: bool = True,
+) -> tuple[State, World]:
+    """An idle cluster before its first request; parameters as for `run`."""
+    num_requests = len(requests)
+    tokens = int(np.minimum(requests.output_len, requests.max_tokens).sum())
+    requests = fleet.with_legs(requests)
+    policy = fleet.with_slots(policy, num_requests)
+    state = new_state(
+        requests,
+        runs,
+        policy,
+        num_steps=4096,
+        num_items=min(tokens + 4 * len(requests), FIRST_ITEMS) if record_items else 0,
+        num_events=4 * len(requests) + 2 * events_per_step(policy),
+        longest=longest_held(requests, policy) if len(policy) > 1 else None,
+    )
+    clock = records(1, CLOCK)
+    clock.horizon_s, clock.max_steps = limits.horizon_s, limits.max_steps
+    clock.record_items, clock.stuck_request = record_items, -1
+    clock.next_transfer_s = np.inf
+    users = requests[:num_requests]
+    released = np.isinf(users.arrival_s)
+    clock.num_arrivals = num_requests - released.sum()
+    loops = records(len(loop_think_s), LOOP)
+    for k, think_s in enumerate(loop_think_s):
+        rows = np.flatnonzero(released & (users.loop == k))
+        loops[k].next, loops[k].end = (rows[0], rows[-1] + 1) if len(rows) else (0, 0)
+        loops[k].think_s = think_s
+    timers = int(np.isfinite(users.abort_after_s).sum() + released.sum()) + len(policy) + 1
+    if fleet.disaggregated:
+        timers += num_requests
+    world = World(
+        clock=clock,
+        latency=fleet.with_store(latency),
+        timers=records(timers, TIMER),
+        loops=loops,
+        flags=np.zeros(int(policy.max_num_seqs.max()), np.int32),
+        servers=fleet.servers(len(policy)),
+        cluster=fleet.cluster(num_requests, len(policy)),
+        journeys=fleet.journeys(num_requests),
+        moving=np.zeros(2 * num_requests if fleet.disaggregated else 1, np.int64),
+        forecast=records(1, STEP),
+    )
+    return state, world
+
+
+def longest_held(requests: Table, policy: Table) -> int | None:
+    """Tokens of the longest request, where no engine reserves more: many servers with room for
+    max_model_len in each row of their block tables would ask for more memory than there is."""
+    if (policy.engine != dispatch.VLLM_V1).any():
+        return None
+    outputs = np.minimum(requests.max_tokens, requests.output_len)
+    return int((requests.num_prompt_tokens.astype(np.int64) + outputs).max(initial=1)) + 1
+
+
+def pools_of(world: World) -> tuple[int, ...]:
+    """What tells the compiled loop whether there are prefill and decode servers."""
+    return DISAGGREGATED if world.cluster[0].disaggregated else LONE
+
+
+def record_bytes(state: State) -> int:
+    return sum(t.nbytes for t in (state.steps, state.items, state.events, state.gaps))
+
+
+def with_more_room(state: State, world: World) -> State:
+    """The same state with twice the room wherever little is left."""
+    log, most = state.log[0], state.plan.shape[1]
+    margin = (8 + len(world.servers)) * most + 64 + int(world.clock[0].num_timers)
+    grown = {}
+    for name, used in (
+        ("steps", log.num_steps),
+        ("items", log.num_items),
+        ("events", log.num_events),
+        ("gaps", log.num_gaps),
+    ):
+        rows = getattr(state, name)
+        if used + margin >= len(rows) and (name != "items" or world.clock[0].record_items):
+            larger = uninitialised(2 * len(rows) + margin, rows.dtype)
+            larger[:used] = rows[:used]
+            grown[name] = larger
+    return state._replace(**grown)
+
+
+def explain_outcome(outcome: int, state: State, world: World) -> tuple[str, str | None]:
+    """(status, reason in words) of a run that ended by itself."""
+    clock, log = world.clock[0], state.log[0]
+    if outcome == ALL_DONE:
+        return "finished", None
+    if outcome == AT_HORIZON:
+        return "bounded", f"horizon: {clock.horizon_s:g} s of simulated time are over"
+    if outcome == AT_MAX_STEPS:
+        return "bounded", f"max_steps: {clock.max_steps:,} steps were taken"
+    last, replica = state.steps[log.num_steps - 1], clock.replica
+    request, policy = state.requests[clock.stuck_request], state.policy[replica]
+    free, blocks = state.counters[replica].num_free_blocks, policy.num_gpu_blocks - 1
+    needs = -(-int(request.num_tokens) // int(policy.block_size))
+    return "stalled", (
+        f"stop reason {reasons.STOP_REASONS[last.stop_reason]}: request {clock.stuck_request} "
+        f"({request.num_prompt_tokens:,} prompt and {request.num_output_tokens:,} output tokens, "
+        f"{needs:,} KV blocks) cannot go on; {free:,} of {blocks:,} KV blocks are free"
+    )
+
+
+def close(state: State, world: World, status: str, reason: str | None) -> Recording:
+    """The records written so far, as a Recording."""
+    if world.clock[0].num_steps_open > 0:
+        wind_up(state, world, pools_of(world))
+    log, policy, cluster = state.log[0], state.policy[0], world.cluster[0]
+    users, replicas = int(cluster.num_requests), int(cluster.num_replicas)
+    return Recording(
+        steps=state.steps[: log.num_steps],
+        items=state.items[: log.num_items],
+        events=state.events[: log.num_events],
+        gaps=state.gaps[: log.num_gaps],
+        requests=state.requests[:users],
+        status=status,
+        reason=reason,
+        stuck_request=int(world.clock[0].stuck_request),
+        block_size=int(policy.block_size),
+        num_blocks=int(policy.num_gpu_blocks - 1),
+        peak_kv_blocks=int(state.counters.peak_kv_blocks[:replicas].max()),
+        replica_blocks=np.array(state.policy.num_gpu_blocks[:replicas] - 1),
+        replica_peaks=np.array(state.counters.peak_kv_blocks[:replicas]),
+        legs=state.requests[users : 2 * users],
+        journeys=world.journeys if cluster.disaggregated else world.journeys[:0],
+    )

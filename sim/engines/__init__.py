@@ -1,0 +1,1 @@
+"""The engines: one file of scheduling rules per engine, and the knobs of each."""

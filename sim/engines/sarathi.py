@@ -1,0 +1,107 @@
+"""Sarathi-Serve: prompts are cut into chunks, so that no step stalls the decodes.
+
+Every step has a budget of `chunk_size` tokens. All decodes are in it; what is left goes to
+half-done prompts in order of arrival, and then to new ones. So a prompt piggybacks on the decodes
+and a step never takes longer than a chunk does.
+
+A dynamic schedule makes chunks smaller the further a prompt has come, since each later token
+attends to more: sizes fall from `high` to `low` in `stages` steps.
+
+Source: Agrawal et al., OSDI'24; microsoft/sarathi-serve @ 96f9911790ec,
+`sarathi/core/scheduler/sarathi_scheduler.py`. A late stage's smaller chunk that is used up already
+gives no tokens here; upstream fails an assertion.
+"""
+
+import math
+
+from sim.core import kv_cache as kv
+from sim.core import reasons, waiting_queue
+from sim.core import scheduler_ops as ops
+from sim.core.compiled import njit_inline, njit_inner
+from sim.core.state import State
+from sim.engines._common import (
+    admit,
+    decodes,
+    lacks_room,
+    make_room_for_decodes,
+    next_in_line,
+    plan_decodes,
+)
+
+
+@njit_inner
+def schedule(state: State, replica: int) -> None:
+    """Plan one step."""
+    counters = state.counters[replica]
+    waiting_queue.sort_by_arrival(state, replica)
+    used = make_room_for_decodes(state, replica)
+    num_before = counters.num_running
+    used, cut = continue_prompts(state, replica, used)
+    if counters.num_preempted > 0:
+        counters.stop_reason = reasons.PREEMPTED
+    else:
+        counters.stop_reason = admit_prompts(state, replica, used, cut)
+    plan_decodes(state, replica, num_before)
+
+
+@njit_inner
+def continue_prompts(state: State, replica: int, used: int):
+    """The next chunk of each half-done prompt; returns (tokens used, why a chunk was cut)."""
+    running, cut = state.running[replica], reasons.QUEUE_EMPTY
+    for i in range(state.counters[replica].num_running):
+        r = running[i]
+        request = state.requests[r]
+        if decodes(request):
+            continue
+        needed = request.num_tokens - request.num_computed_tokens
+        left = chunk_size(state.policy[replica], request.num_computed_tokens) - used
+        n = min(needed, left)
+        if n < needed:
+            cut = reasons.BUDGET
+        if n > 0:
+            ops.plan(state, replica, r, n, needed)
+            used += n
+        else:
+            ops.note(state, r, reasons.REFUSED_BUDGET, needed, max(left, 0))
+    return used, cut
+
+
+@njit_inner
+def admit_prompts(state: State, replica: int, used: int, cut: int) -> int:
+    """New prompts while chunk, blocks and max_num_seqs last; returns why no more."""
+    policy = state.policy[replica]
+    while True:
+        r = next_in_line(state, replica, policy.max_model_len)
+        if r < 0:
+            return cut
+        request = state.requests[r]
+        whole = request.num_tokens - request.num_computed_tokens
+        lacking = lacks_room(state, replica, r, kv.blocks_for(whole, policy.block_size))
+        if lacking != reasons.QUEUE_EMPTY:
+            return lacking
+        start = 0
+        n = min(whole, chunk_size(policy, start) - used)
+        if n <= 0:
+            ops.note(state, r, reasons.REFUSED_BUDGET, whole, 0)
+            return reasons.BUDGET
+        if n < whole:
+            cut = reasons.BUDGET
+        admit(state, replica, r, whole, n)
+        used += n
+
+
+@njit_inline
+def chunk_size(policy, position: int) -> int:
+    """Tokens of a step in which a prompt goes on at `position`."""
+    if policy.dynamic_stages == 0:
+        return policy.max_num_batched_tokens
+    low, high, stages = policy.dynamic_low, policy.dynamic_high, policy.dynamic_stages
+    stage = min(position // policy.dynamic_stage_tokens, stages - 1)
+    size = low
+    if stages > 1:
+        # as numpy.linspace(low, high, stages, dtype=int) read backwards
+        size = math.floor((stages - 1 - stage) * ((high - low) / (stages - 1)) + low)
+        if stage == 0:
+            size = high
+    unit = min(low, 32)
+    return round(size / unit) * unit

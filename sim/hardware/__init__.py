@@ -1,0 +1,1 @@
+"""GPUs, models, links, and how many KV blocks fit."""

@@ -1,0 +1,1 @@
+"""The results of a run: metrics, diagnosis, provenance, and exports."""

@@ -1,0 +1,1 @@
+"""A scenario file: read, validated, resolved to numbers."""

@@ -1,0 +1,1 @@
+"""One scenario at every point of a grid."""

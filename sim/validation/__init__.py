@@ -1,0 +1,1 @@
+"""Validated models and the messages of what they refuse."""

@@ -1,0 +1,1 @@
+"""Requests: synthetic, or read from trace files."""
