@@ -52,7 +52,7 @@ test("labels of an axis have the digits that its ticks need", () => {
   assert.equal(axisTime(3, 1), "3 s");
 });
 
-test("templates are filled, and bold parts are told from plain ones", () => {
+test("templates are filled, and bold parts are marked", () => {
   const parts = fill("**{who}** gets {a} of {b}", { who: "chat 1", a: "3" });
   assert.deepEqual(parts, [
     ["", false],

@@ -7,7 +7,7 @@ import { build, interpolate, numMarks, stateOf, stepUnder } from "../../web/lib/
 import { boundsOf } from "../../web/lib/view.js";
 import { smallLane, timelineLane } from "./lanes_for_tests.js";
 
-test("prefill chunks lie in their steps, and the last one of a prompt emits a token", () => {
+test("prefill chunks lie in their steps, and the last chunk of a prompt emits", () => {
   const [document] = build(smallLane(), "time").rows;
   assert.deepEqual(document.chunks, [
     { x0: 10, x1: 11, n: 8, step: 0, emits: false },

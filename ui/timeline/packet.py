@@ -86,7 +86,7 @@ def build(lanes: list[Lane], window: Window | None = None) -> bytes:
 
 
 def needs_overview(recording: Recording) -> bool:
-    """Too much to draw a row a request and a column a step."""
+    """Too much to draw one row per request and one column per step."""
     return len(recording.requests) > MAX_ROWS or len(recording.steps) > MAX_STEPS
 
 

@@ -28,7 +28,7 @@ and walk home; it is mostly downhill. `,
     question: "Explain recursion to me.",
     answer: `A function that calls itself sounds like a riddle, but it is a way of asking for help. Suppose you want to know how
 many people stand in a queue before you. You ask the one in front: how many are before you? She asks the next one, and so on, until
-somebody says: nobody. That is the base case. Then each adds one and passes the answer back. Every call waits for the one
+the first one says: none. That is the base case. Then each adds one and passes the answer back. Every call waits for the one
 below it, and each of them sees a smaller problem than the one above. Two rules keep it safe: there is a case that needs no
 call, and every call comes closer to it. `,
   },
