@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from sim.results.run import simulate
-from ui import comparison, story
-from ui.choice import Run, is_drawn, other_budget, start_of, variants
-from ui.presets import TOKEN_BUDGET, scenario_of
-from ui.timeline import Dials
+from ui.scenarios.presets import TOKEN_BUDGET, scenario_of
+from ui.scenarios.run import Dials, Run, start_of
+from ui.text import comparison, run_summary
+from ui.token_budget.variants import is_drawn, other_budget, variants
 
 DEFAULT = TOKEN_BUDGET[0].id
 
@@ -21,7 +21,7 @@ def text(parts) -> str:
     return "".join(words for words, _ in parts)
 
 
-def compare(a: Run, b: Run) -> tuple[str, list[story.Tile]]:
+def compare(a: Run, b: Run) -> tuple[str, list[run_summary.Tile]]:
     ours, theirs = result(a), result(b)
     words = comparison.differences(a, b)
     return text(comparison.sentence(ours, theirs, words)), comparison.tiles(ours, theirs)

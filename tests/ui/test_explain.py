@@ -7,9 +7,9 @@ from sim.core import reasons
 from sim.results.run import simulate
 from sim.scenario.load import parse_scenario
 from tests.ui import toy
-from ui import explain
-from ui.explain import Limits, Sentence
-from ui.presets import TOKEN_BUDGET, scenario_of
+from ui.scenarios.presets import TOKEN_BUDGET, scenario_of
+from ui.text import explain
+from ui.text.explain import Limits, Sentence
 
 NAMES = ["chat 1", "chat 2", "chat 3", "chat 4", "document", "chat 5", "chat 6"]
 

@@ -5,7 +5,7 @@ import pytest
 
 from sim.core import reasons
 from tests.ui import toy
-from ui.explain import KINDS, Limits
+from ui.text.explain import KINDS, Limits
 from ui.timeline import packet, rows
 
 

@@ -11,7 +11,7 @@ from sim.scenario.load import Scenario, ScenarioError
 from sim.sweep.grid import axis_of
 from sim.sweep.sweep import Row, run_sweep
 from ui.disaggregation.ratio import LEAST
-from ui.disaggregation.setups import BLOCK, Setup, apart, together
+from ui.disaggregation.setup import BLOCK, Setup, apart, together
 
 LEAST_REQUESTS = 96  # of every run of the map
 RATE = "workload.classes[0].arrivals.rate_per_s"
