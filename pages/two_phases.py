@@ -3,7 +3,6 @@
 import streamlit as st
 
 from sim.hardware import catalog
-from sim.hardware.model_config import model_of
 from sim.latency import inputs as latency_inputs
 from sim.latency.roofline import (
     Point,
@@ -13,6 +12,7 @@ from sim.latency.roofline import (
     operating_point,
     prefill_step,
 )
+from sim.scenario.model_config import model_of
 from ui.charts.look import CONFIG
 from ui.charts.two_phases import parts_figure, per_token_figure, roofline_figure
 from ui.shell.frame import is_dark, page

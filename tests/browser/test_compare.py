@@ -43,7 +43,7 @@ def test_the_pinned_run_stays_while_the_dial_moves(timeline: Timeline):
     timeline.budget.focus()
     for _ in range(16):
         timeline.page.keyboard.press("ArrowLeft")
-    timeline.until_sentence("; whole, everyone freezes for")
+    timeline.until_sentence("; whole, all streams freeze for")
     timeline.until("bs.querySelector('.compare b').textContent === 'budget 8,192'")
 
 

@@ -65,7 +65,7 @@ def test_a_drag_is_one_entry_and_back_undoes_it(timeline: Timeline):
     page.wait_for_timeout(700)
     assert page.evaluate("history.length") == entries + 1
     page.go_back()
-    timeline.until_sentence("everyone freezes for")
+    timeline.until_sentence("all streams freeze for")
     assert timeline.budget.get_attribute("aria-valuetext") == "8,192 tokens a step"
 
 
@@ -98,7 +98,7 @@ def test_other_links_that_cannot_be_followed(visit, address: str):
     opened.page.get_by_text("This link cannot be followed as it stands").wait_for()
     opened.page.get_by_role("button", name="Open the page as it starts").click()
     opened.stage.wait_for()
-    opened.until_sentence("everyone freezes for")
+    opened.until_sentence("all streams freeze for")
 
 
 def test_an_upload_is_asked_for_elsewhere(visit):

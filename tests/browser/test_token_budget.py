@@ -18,7 +18,7 @@ AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens\r\n" + "".join(
 
 
 def test_a_newcomer_sees_the_freeze_and_drags_to_the_cure(timeline: Timeline):
-    assert "everyone freezes for" in timeline.sentence
+    assert "all streams freeze for" in timeline.sentence
     box = timeline.budget.bounding_box()
     middle = box["y"] + box["height"] / 2
     timeline.page.mouse.move(box["x"] + 0.9 * box["width"], middle)
@@ -27,7 +27,7 @@ def test_a_newcomer_sees_the_freeze_and_drags_to_the_cure(timeline: Timeline):
         timeline.page.mouse.move(box["x"] + share * box["width"], middle)
     timeline.until("bs.querySelector('.say').textContent.includes('chunks of at most')")
     timeline.page.mouse.up()
-    timeline.until_sentence("nobody waits more than")
+    timeline.until_sentence("no stream waits more than")
 
 
 def test_the_thumb_never_jumps_while_it_is_held(timeline: Timeline):
@@ -170,7 +170,7 @@ def test_a_preset_takes_everything_back(timeline: Timeline):
     assert timeline.budget.get_attribute("aria-valuetext") == "2,048 tokens a step"
     assert timeline.cap.get_attribute("aria-valuetext") == "512 tokens a request and step"
     timeline.preset("Chats + one long document")
-    timeline.until_sentence("everyone freezes for")
+    timeline.until_sentence("all streams freeze for")
 
 
 def upload(timeline: Timeline, file) -> None:

@@ -23,8 +23,8 @@ def text(parts) -> str:
 
 def compare(a: Run, b: Run) -> tuple[str, list[run_summary.Tile]]:
     ours, theirs = result(a), result(b)
-    words = comparison.differences(a, b)
-    return text(comparison.sentence(ours, theirs, words)), comparison.tiles(ours, theirs)
+    differ = comparison.differences(a, b)
+    return text(comparison.sentence(ours, theirs, differ)), comparison.tiles(ours, theirs)
 
 
 def test_small_chunks_against_a_whole_prompt():
@@ -32,8 +32,8 @@ def test_small_chunks_against_a_whole_prompt():
     chunks = replace(whole, dials=Dials(256, 0))
     said, tiles = compare(chunks, whole)
     assert said.startswith("An 8,000-token document arrives while four people chat. In 32 chunks")
-    assert "nobody waits more than" in said
-    assert "; whole, everyone freezes for" in said
+    assert "no stream waits more than" in said
+    assert "; whole, all streams freeze for" in said
     assert "The document pays: its first token comes after" in said
     worst, _, ttft, _, used = tiles
     assert worst.delta.better is True
@@ -46,7 +46,7 @@ def test_small_chunks_against_a_whole_prompt():
 def test_figures_are_those_of_the_tiles():
     whole = start_of(DEFAULT)
     said, tiles = compare(replace(whole, dials=Dials(256, 0)), whole)
-    assert f"nobody waits more than {tiles[0].value}" in said
+    assert f"no stream waits more than {tiles[0].value}" in said
     assert f"after {tiles[2].value} instead of" in said
 
 
@@ -61,7 +61,7 @@ def test_the_same_run_twice_differs_in_nothing():
 def test_a_crowd_is_compared_by_its_figures():
     run = start_of("burst")
     said, _ = compare(run, replace(run, settings=replace(run.settings, seed=1)))
-    assert said.startswith("36 requests, compared with seed 1: the longest wait")
+    assert said.startswith("36 requests, compared with seed 1: the longest gap")
 
 
 def test_another_gpu_is_named():

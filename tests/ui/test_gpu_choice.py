@@ -79,7 +79,9 @@ def test_it_is_said_beside_the_dials_and_in_a_comparison():
     ]
     caption = captions.caption(run, scenario_of(DEFAULT))
     assert "SmolLM2-135M, fp32, measured on this machine: laptop; vLLM V1" in caption
-    assert comparison.differences(start_of(DEFAULT), run) == ["this machine: laptop"]
+    assert (
+        comparison.words(comparison.differences(start_of(DEFAULT), run)) == "this machine: laptop"
+    )
 
 
 def test_a_link_carries_it():

@@ -297,7 +297,7 @@ def test_the_linear_toy_runs_under_every_way(page: AppTest):
 
 
 def test_a_trace_runs_under_every_way():
-    content = (ROOT / "tests" / "data" / "azure.csv").read_bytes()
+    content = (ROOT / "tests" / "sim" / "workload" / "data" / "azure.csv").read_bytes()
     file = Upload("azure.csv", hashlib.sha256(content).hexdigest(), content, None)
     base = file.scenario(presets.scenario_of("four_chats_one_document"))
     requests = set()

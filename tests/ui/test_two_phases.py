@@ -57,7 +57,7 @@ def test_every_model_has_a_step(name: str):
 def test_a_pasted_config_is_used_or_refused_in_words(page: AppTest):
     page.selectbox(key="phases_model").set_value(model_choice.PASTE).run()
     page.text_area(key="phases_model_text").set_value("{").run()
-    assert "no JSON" in page.error[0].value
+    assert "not JSON" in page.error[0].value
     config = {
         "model_type": "llama",
         "num_hidden_layers": 2,

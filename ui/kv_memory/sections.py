@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from sim.hardware import catalog
-from sim.hardware.model_config import model_of
+from sim.scenario.model_config import model_of
 from ui.charts.look import CONFIG
 from ui.charts.swap import swap_figure
 from ui.kv_memory import costs, form

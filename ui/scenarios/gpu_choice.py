@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from sim.hardware import catalog
-from sim.hardware.model_config import DescribedModel
 from sim.latency import profiles
 from sim.latency.profiles import Profile, ProfileError
 from sim.scenario.load import Replica
+from sim.scenario.model_config import DescribedModel
 
 __all__ = [
     "is_profile",

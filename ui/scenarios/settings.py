@@ -6,8 +6,8 @@ from typing import Any
 
 from sim.engines.knobs.base import EngineKnobs
 from sim.engines.knobs.vllm_v1 import VllmV1
-from sim.hardware.model_config import DescribedModel
 from sim.scenario.load import Scenario, parse_scenario
+from sim.scenario.model_config import DescribedModel
 from ui.scenarios import gpu_choice
 
 DEFAULT_ITL_LIMIT_S = 0.05

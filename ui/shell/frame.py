@@ -10,19 +10,15 @@ import streamlit as st
 from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import StopException
 
-from sim.engines.knobs.hardware import SettingsError
-from sim.latency.profiles import ProfileError
-from sim.validation.errors import ScenarioError
-from sim.workload.trace_reader import TraceError
+from sim.validation.errors import RefusalError
 from ui.shell import address_bar, bad_link, navigation
 from ui.shell.address_bar import Address
 from ui.shell.forms import Form
 from ui.shell.lesson import Lesson
 from ui.shell.session import kept
 from ui.text import glossary
+from ui.text.suggested_fixes import refusal
 
-# What an engine, a scenario, a profile or a file is refused with: a message, never a traceback.
-REFUSALS = (ScenarioError, SettingsError, ProfileError, TraceError)
 Arguments = ParamSpec("Arguments")
 
 
@@ -141,10 +137,8 @@ def fragment(body: Callable[Arguments, None]) -> Callable[Arguments, None]:
 def _refusals_as_messages() -> Iterator[None]:
     try:
         yield
-    except ScenarioError as error:
-        st.error(f"This cannot run. {' '.join(error.problems)}")
-    except REFUSALS as error:
-        st.error(f"This cannot run. {error}")
+    except RefusalError as error:
+        st.error(f"This cannot run: {refusal(error)}")
 
 
 def _require_frame(path: str) -> None:

@@ -1,6 +1,7 @@
 """Two runs beside each other: what differs, in one sentence and in the tiles. Pure functions."""
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from sim.results.run import Result
 from ui.scenarios import gpu_choice
@@ -10,59 +11,71 @@ from ui.text import run_summary
 from ui.text.run_summary import Delta, Longest, Tile
 from ui.text.units import Parts, close, count, seconds
 
+HOW_PROMPTS_RUN = ("chunking", "budget")  # settings that the chunks of a prompt already tell
+COUNTS = {
+    "max_num_seqs": "max_num_seqs", "max_model_len": "max_model_len",
+    "num_gpu_blocks": "KV blocks", "rate_per_s": "arrivals/s", "time_scale": "time scale",
+}  # fmt: skip
 
-def differences(run: Run, other: Run, workload_differs: bool = False) -> list[str]:
-    """What `other` does differently, in a few words each; empty for the same run."""
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting or dial in which two runs differ, and in a few words how."""
+
+    setting: str
+    words: str
+
+
+def differences(run: Run, other: Run) -> list[Difference]:
+    """What is different in `other`; empty for the same run."""
     a, b = run.settings, other.settings
     found = []
     if a.model != b.model:
-        found.append(str(b.model or "linear toy"))
+        found.append(Difference("model", str(b.model or "linear toy")))
     if a.gpu != b.gpu:
-        found.append(gpu_name(b.gpu) if b.gpu else "no GPU")
+        found.append(Difference("gpu", gpu_name(b.gpu) if b.gpu else "no GPU"))
     if a.chunking != b.chunking:
-        found.append("chunking on" if b.chunking else "chunking off")
+        found.append(Difference("chunking", "chunking on" if b.chunking else "chunking off"))
     if run.dials.budget != other.dials.budget:
-        found.append(f"budget {count(other.dials.budget)}")
+        found.append(Difference("budget", f"budget {count(other.dials.budget)}"))
     if run.dials.cap != other.dials.cap:
-        found.append(f"cap {count(other.dials.cap)}" if other.dials.cap else "cap off")
+        cap = f"cap {count(other.dials.cap)}" if other.dials.cap else "cap off"
+        found.append(Difference("cap", cap))
     if a.seed != b.seed:
-        found.append(f"seed {b.seed}")
-    for field, words in (
-        ("max_num_seqs", "max_num_seqs"),
-        ("max_model_len", "max_model_len"),
-        ("num_gpu_blocks", "KV blocks"),
-        ("rate_per_s", "arrivals/s"),
-        ("time_scale", "time scale"),
-    ):
-        value = getattr(b, field)
-        if getattr(a, field) != value:
-            found.append(f"{words} {'auto' if value is None else f'{value:,g}'}")
+        found.append(Difference("seed", f"seed {b.seed}"))
+    for setting, name in COUNTS.items():
+        value = getattr(b, setting)
+        if getattr(a, setting) != value:
+            text = f"{name} {'auto' if value is None else f'{value:,g}'}"
+            found.append(Difference(setting, text))
     if a.prefix_caching != b.prefix_caching:
-        found.append(f"prefix caching {'on' if b.prefix_caching else 'off'}")
-    if workload_differs and not found:
-        found.append("other requests")
+        switch = "on" if b.prefix_caching else "off"
+        found.append(Difference("prefix_caching", f"prefix caching {switch}"))
     return found
 
 
+def words(differ: Sequence[Difference]) -> str:
+    return ", ".join(one.words for one in differ)
+
+
 def gpu_name(gpu: str) -> str:
-    """A GPU, or a measured profile, as one says it."""
+    """A GPU, or a measured profile, for the middle of a sentence."""
     return gpu_choice.phrase(None, gpu)[1]
 
 
-def sentence(now: Result, pinned: Result, words: list[str]) -> Parts:
-    """What changed and what it cost; `words`: the differences of the pinned run."""
-    mine, other = run_summary.hero(now), run_summary.hero(pinned)
+def sentence(now: Result, pinned: Result, differ: Sequence[Difference]) -> Parts:
+    """What changed and what it cost. `differ`: the differences of the pinned run."""
+    mine, other = run_summary.outstanding_prompt(now), run_summary.outstanding_prompt(pinned)
     if mine is None or other is None or mine.request != other.request:
-        return _crowd(now, pinned, words)
-    parts: Parts = [
-        (f"{run_summary.who(now, mine)} arrives while {run_summary.company(now, mine)}. ", "")
-    ]
-    parts += _capital(_effect(now, mine))
+        return _all_requests(now, pinned, differ)
+    what = run_summary.prompt_with_size(now, mine)
+    parts: Parts = [(f"{what} arrives while {run_summary.others_under_way(now, mine)}. ", "")]
+    parts += _capital([(f"{_how(mine)}, ", ""), *_effect(now, mine)])
     how = _how(other)
-    label = how if _how(mine) != how else ", ".join(words) or "the same again"
-    if label == how and len(words) == 1 and "chunk" not in words[0] and "budget" not in words[0]:
-        label = f"{words[0]}, {how}"
-    parts += [("; ", ""), (f"{label}, ", ""), *_effect_only(pinned, other), (". ", "")]
+    label = how if _how(mine) != how else words(differ) or "the same again"
+    if label == how and len(differ) == 1 and differ[0].setting not in HOW_PROMPTS_RUN:
+        label = f"{differ[0].words}, {how}"
+    parts += [("; ", ""), (f"{label}, ", ""), *_effect(pinned, other), (". ", "")]
     return [*parts, *_price(now, mine, other)]
 
 
@@ -73,16 +86,12 @@ def _how(longest: Longest) -> str:
 
 
 def _effect(result: Result, longest: Longest) -> Parts:
-    return [(f"{_how(longest)}, ", ""), *_effect_only(result, longest)]
-
-
-def _effect_only(result: Result, longest: Longest) -> Parts:
     gap = run_summary.worst_gap_s(result)
     if gap <= itl_limit_s(result.scenario):
-        return [(f"nobody waits more than {seconds(gap)}", "decode"), (" for a token", "")]
+        return [(f"no stream waits more than {seconds(gap)}", "decode"), (" for a token", "")]
     if run_summary.all_freeze(result, longest, gap):
-        return [(f"everyone freezes for {seconds(gap)}", "stall")]
-    return [(f"others wait up to {seconds(gap)}", "stall"), (" for a token", "")]
+        return [(f"all streams freeze for {seconds(gap)}", "stall")]
+    return [(f"other streams wait up to {seconds(gap)}", "stall"), (" for a token", "")]
 
 
 def _capital(parts: Parts) -> Parts:
@@ -91,9 +100,7 @@ def _capital(parts: Parts) -> Parts:
 
 
 def _price(now: Result, mine: Longest, other: Longest) -> Parts:
-    what = now.workload.label(mine.request)
-    what = f"The {what}" if what in ("document", "prompt", "long") else what
-    what = "The long prompt" if what == "The long" else what
+    what = run_summary.the_prompt(now, mine)
     if close(mine.ttft_s, other.ttft_s):
         return [(f"{what} pays nothing: its first token comes ", ""),
                 (f"after {seconds(mine.ttft_s)}", "prefill"), (" either way.", "")]  # fmt: skip
@@ -102,25 +109,23 @@ def _price(now: Result, mine: Longest, other: Longest) -> Parts:
     return [(f"{what} {verb}: its first token comes ", ""), (figures, "prefill"), (".", "")]
 
 
-def _crowd(now: Result, pinned: Result, words: list[str]) -> Parts:
-    """No hero: the longest wait, the median first token, the throughput."""
+def _all_requests(now: Result, pinned: Result, differ: Sequence[Difference]) -> Parts:
+    """No prompt stands out: the longest gap, the median TTFT, the end."""
     a, b = now.summary, pinned.summary
-    label = f"compared with {', '.join(words)}" if words else "compared with the same run"
+    label = f"compared with {words(differ) or 'the same run'}"
     parts: Parts = [(f"{count(a['requests'])} requests, {label}: ", "")]
     gap, was = run_summary.worst_gap_s(now), run_summary.worst_gap_s(pinned)
     tone = "decode" if gap <= itl_limit_s(now.scenario) else "stall"
-    parts += [("the longest wait for a token is ", ""), (_instead(gap, was, "both times"), tone)]
+    parts += [("the longest gap between tokens is ", ""), (_instead(gap, was), tone)]
     if a["ttft_s"] and b["ttft_s"]:
-        ours, theirs = a["ttft_s"]["p50"], b["ttft_s"]["p50"]
-        parts += [(". Half of the readers see their first token within ", "")]
-        parts += [(_instead(ours, theirs, "both times"), "prefill")]
-    done, before = a["duration_s"], b["duration_s"]
-    return [*parts, (f". All is done after {_instead(done, before, 'both times')}.", "")]
+        parts += [(", the median time to first token ", "")]
+        parts += [(_instead(a["ttft_s"]["p50"], b["ttft_s"]["p50"]), "prefill")]
+    return [*parts, (f". The run ends after {_instead(a['duration_s'], b['duration_s'])}.", "")]
 
 
-def _instead(value: float, other: float, same: str) -> str:
+def _instead(value: float, other: float) -> str:
     if close(value, other):
-        return f"{seconds(value)} {same}"
+        return f"{seconds(value)} both times"
     return f"{seconds(value)} instead of {seconds(other)}"
 
 

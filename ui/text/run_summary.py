@@ -13,10 +13,12 @@ from ui.text.explain import step_items
 from ui.text.units import Parts, count, seconds
 
 NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-STANDS_OUT = 4  # so many times longer than the next one: a prompt with a story of its own
+STANDS_OUT = 4  # so many times longer than the next one: the sentence is about that prompt
+# classes of the presets whose name says what the prompt is
+KINDS_OF_PROMPT = {"document": "document", "prompt": "prompt", "long": "prompt"}
 REJECTED = {
-    "prompt_reaches_max_model_len": "their prompt reaches max_model_len ({length} tokens)",
-    "prompt_exceeds_kv_pool": "their prompt does not fit the KV cache",
+    "prompt_reaches_max_model_len": "the prompt reaches max_model_len ({length} tokens)",
+    "prompt_exceeds_kv_pool": "the prompt does not fit the KV cache",
 }
 
 
@@ -64,14 +66,16 @@ def sentence(result: Result) -> Parts:
     """What happened, for the line above the timeline."""
     longest = longest_prompt(result)
     if result.all_rejected:
-        return [("Every request is refused: ", ""), (rejections(result) or "", "stall"), (".", "")]
+        return [("Every request is rejected: ", ""), (rejections(result) or "", "stall"), (".", "")]
     if longest is None:
         return [("No request got a token in this run.", "")]
-    return _long_prompt(result, longest) if stands_out(result, longest) else _crowd(result)
+    if stands_out(result, longest):
+        return _one_prompt(result, longest)
+    return _all_requests(result)
 
 
 def stands_out(result: Result, longest: Longest) -> bool:
-    """Is one prompt so much longer than the others that it has a story of its own?"""
+    """Is one prompt so much longer than the others that the sentence is about it?"""
     others = np.delete(result.recording.requests.num_prompt_tokens, longest.request)
     return bool(
         longest.num_chunks
@@ -80,14 +84,14 @@ def stands_out(result: Result, longest: Longest) -> bool:
     )
 
 
-def hero(result: Result) -> Longest | None:
+def outstanding_prompt(result: Result) -> Longest | None:
     """The prompt that stands out, None where none does."""
     longest = longest_prompt(result)
     return longest if longest is not None and stands_out(result, longest) else None
 
 
 def longest_prompt(result: Result) -> Longest | None:
-    """See Longest; None when nobody got a token."""
+    """See Longest; None where no request got a token."""
     recording = result.recording
     requests = recording.requests
     told = np.isfinite(requests.first_token_s)
@@ -114,70 +118,76 @@ def longest_prompt(result: Result) -> Longest | None:
     )
 
 
-def _long_prompt(result: Result, longest: Longest) -> Parts:
-    parts: Parts = [(f"{who(result, longest)} arrives while {company(result, longest)}. ", "")]
+def _one_prompt(result: Result, longest: Longest) -> Parts:
+    what, others = prompt_with_size(result, longest), others_under_way(result, longest)
+    parts: Parts = [(f"{what} arrives while {others}. ", "")]
     gap, limit = worst_gap_s(result), itl_limit_s(result.scenario)
     if longest.num_chunks == 1:
         parts.append((f"Computed whole, in one step of {seconds(longest.step_s)}, ", ""))
-        held = f"it makes others wait up to {seconds(gap)}"
+        held = f"it makes other streams wait up to {seconds(gap)}"
     else:
         chunks, most = count(longest.num_chunks), count(longest.largest_chunk)
         parts.append((f"In {chunks} chunks of at most {most} tokens, ", ""))
-        held = f"it still makes others wait up to {seconds(gap)}"
+        held = f"it still makes other streams wait up to {seconds(gap)}"
     if gap <= limit:
-        parts.append((f"nobody waits more than {seconds(gap)}", "decode"))
+        parts.append((f"no stream waits more than {seconds(gap)}", "decode"))
         parts.append((" for a token. ", ""))
     elif all_freeze(result, longest, gap):
-        parts += [(f"everyone freezes for {seconds(gap)}", "stall"), (". ", "")]
+        parts += [(f"all streams freeze for {seconds(gap)}", "stall"), (". ", "")]
     else:
         parts += [(held, "stall"), (" for a token. ", "")]
     parts += [("Its own first token comes ", ""), (f"after {seconds(longest.ttft_s)}", "prefill")]
     return [*parts, (".", "")]
 
 
-def who(result: Result, longest: Longest) -> str:
-    label, size = (
-        result.workload.label(longest.request),
-        f"{count(longest.num_prompt_tokens)}-token",
-    )
+def prompt_with_size(result: Result, longest: Longest) -> str:
+    """An 8,000-token document; or, of a request with another name: chat 3, a 900-token prompt,"""
+    label = result.workload.label(longest.request)
+    size = f"{count(longest.num_prompt_tokens)}-token"
     article = "An" if size[0] == "8" or longest.num_prompt_tokens in (11, 18) else "A"
-    if label in ("document", "prompt", "long"):
-        return f"{article} {size} {'prompt' if label == 'long' else label}"
+    if label in KINDS_OF_PROMPT:
+        return f"{article} {size} {KINDS_OF_PROMPT[label]}"
     return f"{label}, {article.lower()} {size} prompt,"
 
 
-def company(result: Result, longest: Longest) -> str:
+def the_prompt(result: Result, longest: Longest) -> str:
+    """The document; the long prompt; or the request's own name."""
+    label = result.workload.label(longest.request)
+    if label == "long":
+        return "The long prompt"
+    return f"The {KINDS_OF_PROMPT[label]}" if label in KINDS_OF_PROMPT else label
+
+
+def others_under_way(result: Result, longest: Longest) -> str:
     """What goes on when the long prompt arrives."""
     n = len(longest.others)
     names = result.workload.class_names
     if n and {names[c] for c in result.recording.requests.class_id[longest.others]} == {"chat"}:
         return "one person chats" if n == 1 else f"{number(n)} people chat"
     if n == 0:
-        return "nobody else is served"
-    return "one other is served" if n == 1 else f"{number(n)} others are served"
+        return "no other request is served"
+    return "one other request is served" if n == 1 else f"{number(n)} other requests are served"
 
 
 def all_freeze(result: Result, longest: Longest, gap: float) -> bool:
-    """Did everybody who was under way wait about as long as the one who waited longest?"""
+    """Did all requests that were under way wait about as long as the one that waited longest?"""
     gaps = result.recording.requests.max_gap_s[longest.others]
     return longest.num_chunks == 1 and len(gaps) > 1 and bool((gaps > 0.9 * gap).all())
 
 
-def _crowd(result: Result) -> Parts:
+def _all_requests(result: Result) -> Parts:
     summary = result.summary
     gap, limit = worst_gap_s(result), itl_limit_s(result.scenario)
     ttft = summary["ttft_s"]
-    parts: Parts = [
-        (f"{count(summary['requests'])} requests: half of them see their first token within ", "")
-    ]
-    parts += [
+    return [
+        (f"{count(summary['requests'])} requests: median time to first token ", ""),
         (seconds(ttft["p50"]), "prefill"),
-        (", the slowest ", ""),
-        (f"after {seconds(ttft['max'])}", "prefill"),
+        (", longest ", ""),
+        (seconds(ttft["max"]), "prefill"),
+        (". The longest gap between two tokens is ", ""),
+        (seconds(gap), "stall" if gap > limit else "decode"),
+        (".", ""),
     ]
-    parts += [(". The longest wait between two tokens is ", "")]
-    parts += [(seconds(gap), "stall" if gap > limit else "decode"), (".", "")]
-    return parts
 
 
 def number(n: int) -> str:
@@ -192,7 +202,7 @@ def worst_gap_s(result: Result) -> float:
 
 
 def rejections(result: Result) -> str | None:
-    """How many requests were refused and why, in words; None when none was."""
+    """How many requests were rejected and why; None where none was."""
     summary = result.summary
     if not summary["rejected"]:
         return None
@@ -254,7 +264,7 @@ def _points(value: float) -> str:
 
 
 TTFT = glossary.TERMS["TTFT"]
-ITL = f"{glossary.TERMS['ITL']} 99 of 100 are shorter than this."
-ITL_MAX = "The longest gap between two tokens of one request: the worst freeze that anybody saw."
-THROUGHPUT = "Output tokens a second, from the first arrival to the end of the last step."
+ITL = f"{glossary.TERMS['ITL']} 99 of 100 gaps are shorter than this."
+ITL_MAX = "The longest gap between two tokens of one request: the worst freeze of any stream."
+THROUGHPUT = "Output tokens per second, from the first arrival to the end of the last step."
 BUDGET_USED = "Tokens scheduled, as a share of the budget, in steps that run prefill."

@@ -3,13 +3,15 @@
 import re
 from dataclasses import dataclass
 
-from sim.scenario.load import ScenarioError
+from sim.validation.errors import RefusalError, ScenarioError
 from ui.scenarios.settings import Settings
 from ui.text.units import count
 
 PRESET, SEQS_AUTO, CHUNKING_ON, LENGTH, BUDGET = (
     "preset", "seqs_auto", "chunking_on", "length", "budget",
 )  # fmt: skip
+TOO_MANY_SEQS = ("budget_below_max_num_seqs", "block_table_too_large")
+TOO_LONG = ("kv_cache_too_small", "max_model_len_above_model")
 PATH = re.compile(r"^replicas\[\d+\](\.policy)?(\.|: )")
 
 
@@ -32,22 +34,21 @@ class Problem:
 BACK_TO_PRESET = Button(PRESET, "Back to the preset")
 
 
-def problem(error: ScenarioError, settings: Settings, budget: int, max_model_len: int) -> Problem:
-    """The engine's sentence with suggested fixes. `max_model_len`: 0 where it is not known."""
-    text = without_path(error.problems[0])
+def problem(error: ScenarioError, settings: Settings, budget: int) -> Problem:
+    """The engine's sentence with suggested fixes, chosen by the code of the refusal."""
     fixes: list[Button] = []
-    if "max_num_seqs" in text and settings.max_num_seqs is not None:
+    limit = int(error.limit or 0)
+    seqs = settings.max_num_seqs
+    if seqs is not None and (error.code in TOO_MANY_SEQS or error.field.endswith("max_num_seqs")):
         fixes.append(Button(SEQS_AUTO, "Set max_num_seqs to auto"))
-        if budget < settings.max_num_seqs:
-            fixes.append(raise_budget(settings.max_num_seqs))
-    elif "chunked prefill off" in text:
-        fixes.append(Button(CHUNKING_ON, "Turn chunking on"))
-        if max_model_len:
-            fixes.append(raise_budget(max_model_len))
+        if budget < seqs:
+            fixes.append(raise_budget(seqs))
+    elif error.code == "budget_below_max_model_len":
+        fixes += [Button(CHUNKING_ON, "Turn chunking on"), raise_budget(limit)]
         fixes.append(lower_length(budget))
-    elif room := re.search(r"max_model_len to at most ([1-9]\d*)", text):
-        fixes.append(lower_length(int(room.group(1))))
-    return Problem(text, (*fixes, BACK_TO_PRESET))
+    elif error.code in TOO_LONG and limit >= 1:
+        fixes.append(lower_length(limit))
+    return Problem(without_path(error.problems[0]), (*fixes, BACK_TO_PRESET))
 
 
 def raise_budget(least: int) -> Button:
@@ -63,6 +64,7 @@ def without_path(problem: str) -> str:
     return PATH.sub("", problem)
 
 
-def refusal(error: ScenarioError) -> str:
-    """All problems of a scenario in one line."""
-    return " ".join(map(without_path, error.problems))
+def refusal(error: RefusalError) -> str:
+    """What is refused, in one line."""
+    problems = error.problems if isinstance(error, ScenarioError) else (str(error),)
+    return " ".join(map(without_path, problems))

@@ -73,10 +73,8 @@ def look(
         state.picture, state.replaced = picture, kept(Session).replaced
         return picture, None, asked, beside
     except ScenarioError as error:
-        last = state.last_picture
-        length = last.max_model_len if last else run.settings.max_model_len or 0
-        problem = suggested_fixes.problem(error, run.settings, run.dials.budget, length)
-        return last, problem, None, None
+        problem = suggested_fixes.problem(error, run.settings, run.dials.budget)
+        return state.last_picture, problem, None, None
 
 
 def pinned_run(base: Scenario) -> Asked | None:
@@ -160,8 +158,8 @@ def compare(run: Run, base: Scenario, length: int) -> Compare | None:
         return None
     pinned = session.pinned()
     if pinned is not None:
-        differ = comparison.differences(run, pinned) or ["the same run"]
-        return Compare(", ".join(differ), (Button(SWAP, "Swap"), Button(UNPIN, "Remove")))
+        differ = comparison.words(comparison.differences(run, pinned)) or "the same run"
+        return Compare(differ, (Button(SWAP, "Swap"), Button(UNPIN, "Remove")))
     one_click = [Button(COMPARE + v.id, v.label) for v in variants(run, base, length)]
     return Compare(None, (*one_click, Button(PIN, "Pin this run")))
 

@@ -82,8 +82,8 @@ def _picture(
     if _beside is not None:
         pinned = result_of(_beside.scenario, _uploads, PINNED)
         lanes.append(lane_of(pinned, "Pinned"))
-        words = comparison.differences(run, _beside.run)
-        sentence = comparison.sentence(result, pinned, words) or sentence
+        differ = comparison.differences(run, _beside.run)
+        sentence = comparison.sentence(result, pinned, differ)
         tiles = comparison.tiles(result, pinned)
     knobs = settings.vllm_v1(result.resolved.replicas[0].knobs)
     summary = result.summary

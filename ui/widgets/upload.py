@@ -43,7 +43,7 @@ def uploader() -> Upload | None:
     try:
         imported = _imported(now.sha256, None, now)
     except TraceError as error:
-        if "no time column" not in str(error):
+        if error.code != "no_time_column":
             st.error(f"This file cannot be used. {error}", icon=None)
             return None
         st.session_state.setdefault("trace_rate", now.rate_per_s or 2.0)
