@@ -7,18 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from sim.engines import dispatch
+
 ROOT = Path(__file__).parent.parent
 HEAVY = ("streamlit", "torch", "pandas", "plotly")
-BASE_ROOM = {
-    "compiled",
-    "kv_cache",
-    "loading",
-    "moves",
-    "policies",
-    "queues",
-    "reasons",
-    "requests",
-    "state",
+# What each room of the simulator's core may import of sim; its __init__ files import nothing.
+ROOMS = {
+    "core": {"core"},
+    "engines": {"core", "engines", "hardware", "validation", "latency"},
+    "cluster": {"core", "engines", "latency", "cluster"},
 }
 
 
@@ -43,12 +40,20 @@ def test_sim_imports_nothing_above_it(file: Path) -> None:
         assert name.split(".")[0] not in {"ui", "pages", "gpu_backend", "streamlit", "torch"}
 
 
-@pytest.mark.parametrize("file", files("sim/policies"), ids=lambda f: f.name)
-def test_a_policy_imports_the_base_room_only(file: Path) -> None:
-    for name in imported(file):
-        parts = name.split(".")
-        if parts[0] == "sim":
-            assert parts[1] in BASE_ROOM, f"{file.name} imports {name}"
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_imports_only_the_rooms_below_it(room: str) -> None:
+    for file in files(f"sim/{room}"):
+        for name in imported(file):
+            parts = name.split(".")
+            if parts[0] == "sim":
+                assert parts[1] in ROOMS[room], f"{file.name} imports {name}"
+
+
+def test_a_kernel_imports_no_knobs_and_no_registry() -> None:
+    """A kernel reads the state and nothing else of its engine."""
+    for name in dispatch.KERNELS:
+        found = imported(ROOT / "sim" / "engines" / f"{name}.py")
+        assert not any("knobs" in one or "registry" in one for one in found), name
 
 
 @pytest.mark.parametrize("file", files("ui"), ids=lambda f: str(f.relative_to(ROOT)))

@@ -9,6 +9,7 @@ import numpy as np
 
 from sim.cluster.cluster_state import ROLES, ROUTERS
 from sim.cluster.topology import Fleet
+from sim.engines.registry import engine_spec
 from sim.hardware import catalog
 from sim.latency import inputs as latency_inputs
 from sim.scenario.resolve import ResolvedReplica
@@ -92,13 +93,15 @@ def check_alike(replicas: Sequence[ResolvedReplica]) -> None:
                 f"{where}: {replica.row.block_size} tokens a KV block and {first.row.block_size} "
                 "on server 0; the connector wants the same block size everywhere",
             )
-        if role == "decode" and (spec.policy.engine != "vllm_v1" or replica.row.priority):
+        if role == "decode" and (
+            not engine_spec(spec.policy.engine).can_decode or replica.row.priority
+        ):
             complain(
                 "replicas",
                 f"{where}: KV from elsewhere is taken in by vLLM V1's rule, policy fcfs; "
                 "other engines can prefill",
             )
-        if role == "prefill" and replica.row.hold_finished:
+        if role == "prefill" and not engine_spec(spec.policy.engine).can_prefill:
             complain("replicas", f"{where}: a static batch hands nothing over before it is done")
 
 
@@ -123,8 +126,10 @@ def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence[ResolvedR
     store_blocks = int(spec.kv_store_bytes // (token_bytes * int(first.row.block_size)))
     if store_blocks > MOST_STORE_BLOCKS:
         complain("disaggregation.kv_store_bytes", f"at most {MOST_STORE_BLOCKS:,} blocks")
-    prefill_engines = {r.replica.policy.engine for r in replicas if r.replica.role == "prefill"}
-    if store_blocks and prefill_engines != {"vllm_v1"}:
+    prefill = [
+        engine_spec(r.replica.policy.engine) for r in replicas if r.replica.role == "prefill"
+    ]
+    if store_blocks and not all(spec.can_decode for spec in prefill):
         complain("disaggregation.kv_store_bytes", "KV from a store is taken in by vLLM V1 alone")
     slo = scenario.slo
     if spec.early_rejection and (slo is None or not slo.limits):

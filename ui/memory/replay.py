@@ -128,7 +128,7 @@ def ended_tables(state: State, before: dict[int, tuple[int, ...]]) -> dict[int, 
     found = {}
     for r, slot in zip(ended, state.free_slots[0, top - len(ended) : top], strict=True):
         tokens = int(state.requests[r].num_computed_tokens)
-        if dispatch.POLICIES[policy.engine] == "orca":
+        if dispatch.KERNELS[policy.engine] == "orca":
             tokens = int(policy.max_model_len)
         count = max(len(before.get(r, ())), -(-tokens // int(policy.block_size)))
         found[r] = tuple(int(b) - 1 for b in state.block_table[0, slot, :count])

@@ -8,7 +8,7 @@ from typing import Any
 
 from sim.cluster import disaggregation
 from sim.engines import orca, sarathi, sglang, static, tensorrt_llm, vllm_v0, vllm_v1
-from sim.engines.dispatch import POLICIES
+from sim.engines.registry import ENGINE_IDS
 from sim.hardware import catalog
 from ui.presets import Preset
 
@@ -156,7 +156,7 @@ WAYS = (
 FIRST_SHOWN = ("static", "orca", "vllm_v0", "vllm_v1", "tensorrt_llm")
 
 
-LONE_WAYS = tuple(way for way in WAYS if way.engine in POLICIES)  # one server does it all
+LONE_WAYS = tuple(way for way in WAYS if way.engine in ENGINE_IDS)  # one server does it all
 
 
 @cache
