@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.hardware import catalog
-from sim.hardware.model_config import model_from_config
+from sim.scenario.model_config import model_from_config
 
 __all__ = ["NAMED", "Architecture", "RopeScaling", "from_config", "named"]
 

@@ -4,7 +4,7 @@ import pandas as pd
 import streamlit as st
 
 from sim.hardware import catalog
-from sim.hardware.model_config import model_of
+from sim.scenario.model_config import model_of
 from ui import address, controls, frame, glossary, models, panel, phases, presets
 from ui.figures.memory import swap_figure
 from ui.memory import block_map, board, costs, engines, form, prefixes

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 FEW_SEEDS = 3  # of each random test run in `make check`; all of them in `make test`
-CASES = Path(__file__).parent / "oracles" / "cases"
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+CASES = ROOT / "tests" / "oracles" / "cases"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

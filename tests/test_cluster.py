@@ -1,6 +1,5 @@
 """Clusters: conservation over pools, one path for a lone server, routers, random clusters."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,9 +29,9 @@ from sim.results.run import simulate
 from sim.scenario.load import ScenarioError, load_scenario
 from sim.workload.prompt_tokens import private_content, run_table
 from tests.builders import linear_latency, policy_rows
+from tests.conftest import EXAMPLES
 
 TOKEN_BYTES = 1_000.0
-EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
 def table_of(generator: np.random.Generator, n: int, shared: bool) -> tuple[Table, Table]:

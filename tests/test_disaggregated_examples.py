@@ -1,6 +1,5 @@
 """The examples in the spirit of published systems do what their names say."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,7 @@ from sim.cli import bench, bench_cluster
 from sim.cluster.cluster_state import MOVED
 from sim.results.run import Result, simulate
 from sim.scenario.load import load_scenario, parse_scenario
-
-EXAMPLES = Path(__file__).parent.parent / "examples"
+from tests.conftest import EXAMPLES
 
 
 def run(name: str, **disaggregation: Any) -> Result:

@@ -110,7 +110,7 @@ def test_swapped_bytes_are_counted_both_ways() -> None:
 @pytest.mark.parametrize(
     ("policy", "words"),
     [
-        ({"engine": "vllm_v0", "chunk_size": 4}, r"policy.chunk_size: this key is not known here"),
+        ({"engine": "vllm_v0", "chunk_size": 4}, r"policy.chunk_size: unknown key"),
         ({"engine": "vllm_v0", "preemption_mode": "drop"}, "allowed: 'recompute' or 'swap'"),
         ({"engine": "vllm_v0", "watermark": 1.5}, "watermark: found 1.5; must be less than 1"),
         ({"engine": "sarathi", "chunk_size": 0}, "policy.chunk_size: found 0; must be at least 1"),
@@ -133,7 +133,7 @@ def test_swapped_bytes_are_counted_both_ways() -> None:
             "10 KV blocks of 16 tokens hold no slot of max_model_len",
         ),
         ({"engine": "static", "max_batch_size": "many"}, "max_batch_size: found 'many'; must be a"),
-        ({"engine": "static", "max_num_seqs": 4}, "max_num_seqs: this key is not known here"),
+        ({"engine": "static", "max_num_seqs": 4}, "max_num_seqs: unknown key"),
         ({"engine": "orka"}, rf"policy.engine: found 'orka'; allowed: {ALLOWED}"),
         ({"chunk_size": 8}, r"replicas\[0\].policy: engine is missing"),
     ],

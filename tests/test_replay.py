@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sim.__main__ import main
+from sim.cli.main import main
 from tests.conftest import CASES
 
 GOOD = CASES / "trt" / "trt_004.json"

@@ -11,7 +11,6 @@ from sim.cluster.cluster_state import DECODE, MOVED, PREFILL
 from sim.cluster.topology import Fleet
 from sim.core.recording import Recording
 from sim.hardware import catalog
-from sim.latency import inputs as latency_inputs
 from sim.results.run import simulate
 from tests.builders import linear_latency
 from tests.field.field import asked, at
@@ -36,9 +35,7 @@ FIRST_STEP_S = STEP_S + PREFILL_TOKEN_S  # of a request whose prompt was moved: 
 @pytest.mark.parametrize("model", ["Llama-3.1-70B", "Llama-2-70B"])
 def test_kv_of_4096_tokens_of_a_70b_model_is_1_34_gb(model: str) -> None:
     """2 x 80 layers x 8 KV heads x 128 x 2 bytes x 4,096 tokens."""
-    token_bytes = catalog.model(model).kv_bytes_per_token(
-        1, latency_inputs.kv_element_bytes("auto")
-    )
+    token_bytes = catalog.model(model).kv_bytes_per_token(1, catalog.kv_element_bytes("auto"))
     assert token_bytes * 4096 == 2 * 80 * 8 * 128 * 2 * 4096
     assert round(token_bytes * 4096 / 1e9, 2) == 1.34
     prompt = 4095  # Llama 2 is made for 4,096 tokens, the first output token included

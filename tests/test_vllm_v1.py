@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sim import replay
-from sim.__main__ import main
+from sim.cli.main import main
 from sim.core import kv_cache, reasons
 from sim.core import scheduler_ops as ops
 from sim.core.integrity import check_integrity, check_prefix_cache, running_ids, waiting_ids
@@ -318,7 +318,8 @@ def test_a_preempted_request_hits_its_own_blocks_and_they_are_counted_apart() ->
 def test_equal_hashes_of_different_content_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a hash that always collides the steps stay the same: a hit compares the tokens."""
     script = (
-        "import sys, json; from pathlib import Path; from sim import kv_cache, replay\n"
+        "import sys, json; from pathlib import Path; from sim import replay\n"
+        "from sim.core import kv_cache\n"
         "if sys.argv[1] == 'collide': kv_cache._mix = lambda value, word: 5\n"
         "for file in sys.argv[2:]:\n"
         "    print(json.dumps(replay.replay(replay.read_case(Path(file))[0])))"

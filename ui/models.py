@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from sim.hardware import catalog
-from sim.hardware.model_config import DescribedModel, described
+from sim.scenario.model_config import DescribedModel, described
 
 PASTE = "paste a config.json"
 ASK = "config.json of a dense decoder (Llama, Mistral, Qwen2, Qwen3)"

@@ -7,7 +7,6 @@ import pandas as pd
 import streamlit as st
 
 from sim.hardware import catalog
-from sim.hardware.model_config import model_of
 from sim.latency import inputs as latency_inputs
 from sim.latency.efficiency import efficiency
 from sim.latency.roofline import (
@@ -18,6 +17,7 @@ from sim.latency.roofline import (
     operating_point,
     prefill_step,
 )
+from sim.scenario.model_config import model_of
 from ui import models, units
 
 PROMPTS = (1, 16, 64, 128, 256, 512, 1024, 1500, 2048, 4096, 8192, 16384, 32768)

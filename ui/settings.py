@@ -4,8 +4,8 @@ one."""
 from dataclasses import dataclass
 from typing import Any
 
-from sim.hardware.model_config import DescribedModel
 from sim.scenario.load import Scenario, parse_scenario
+from sim.scenario.model_config import DescribedModel
 from ui import machines
 
 DEFAULT_ITL_LIMIT_S = 0.05

@@ -42,7 +42,7 @@ def uploader() -> Upload | None:
     try:
         imported = _imported(kept.sha256, None, kept)
     except TraceError as error:
-        if "no time column" not in str(error):
+        if error.code != "no_time_column":
             st.error(f"This file cannot be used. {error}", icon=None)
             return None
         st.session_state.setdefault("trace_rate", kept.rate_per_s or 2.0)

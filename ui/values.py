@@ -7,8 +7,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from sim.hardware import catalog
-from sim.hardware.model_config import DescribedModel, ModelConfig
-from sim.validation.errors import complaints
+from sim.scenario.model_config import DescribedModel, ModelConfig
+from sim.validation.errors import validation_error
 
 CONFIG = "config:"  # begins a model that is no name
 CONFIG_KEYS = tuple(ModelConfig.model_fields)
@@ -104,7 +104,7 @@ def model(text: str) -> str | DescribedModel:
     try:
         return DescribedModel.model_validate(whole_model)
     except ValidationError as error:
-        problem = complaints(error, whole_model, DescribedModel).problems[0]
+        problem = validation_error(error, whole_model, DescribedModel).problems[0]
         raise ValueError(f"{words} ({problem})") from None
 
 

@@ -1,4 +1,4 @@
-"""How fast the core is on this machine: named workloads, every record on, cold and warm start.
+"""Speed of the core on this machine: named workloads with all records on, cold and warm start.
 
 A request-token is one (request, step) pair with at least one token scheduled. Figures are medians
 of five runs in one process, so compare only within one table."""
@@ -71,7 +71,7 @@ WORKLOADS = (
 
 
 def request_table(n: int) -> tuple[Table, Table]:
-    """Prompts uniform 300 to 900, outputs uniform 100 to 300, seed 0, contents of their own."""
+    """Prompts uniform 300 to 900, outputs uniform 100 to 300, seed 0, private contents."""
     draw = np.random.default_rng(0)
     table = empty_requests(n)
     table.num_prompt_tokens = table.num_tokens = draw.integers(300, 901, n)
@@ -81,7 +81,7 @@ def request_table(n: int) -> tuple[Table, Table]:
 
 
 def steady_peak(name: str, prefix_caching: bool) -> int:
-    """The most tokens of KV that `steady` ever holds at once, with room for all."""
+    """The peak KV of `steady` in tokens, with room for all requests."""
     table, runs = request_table(2_000)
     policy = policy_rows(ENOUGH_TOKENS, prefix_caching, name)
     recording = simulator.run(table, runs, policy, latency_rows(), record_items=False)
@@ -103,7 +103,7 @@ def latency_rows() -> Table:
 
 
 def seconds_of(run: Callable[[], Any], runs: int) -> float:
-    """Median over `runs` calls, after one that does not count where there are several."""
+    """Median over `runs` calls, after one warm-up call where there are several."""
     if runs > 1:
         run()
     times = []
@@ -216,7 +216,7 @@ def list_rows(echo: Callable[[str], None]) -> None:
 
 
 def run(echo: Callable[[str], None]) -> None:
-    """Measure everything; a table line by line, then one JSON line."""
+    """Measure everything; print a table, then one JSON line."""
     cold, warm = start_seconds()
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
     echo("".join(f"{title:>{width}}" for title, width, _ in COLUMNS))

@@ -1,7 +1,6 @@
-"""How fast clusters are on this machine: 100,000 requests of 600 prompt and 200 output tokens
-through a router, and through prefill and decode pools, for a growing number of servers at the same
-load each. Seconds are those of one core (process CPU time), so that a busy machine changes
-little."""
+"""Speed of clusters on this machine: 100,000 requests of 600 prompt and 200 output tokens through a
+router, and through prefill and decode pools, for a growing number of servers at the same load per
+server. Seconds are process CPU time, which a busy machine changes little."""
 
 import time
 from collections.abc import Callable
@@ -19,12 +18,12 @@ from sim.workload.prompt_tokens import private_content
 
 REQUESTS, PROMPT, OUTPUT = 100_000, 600, 200
 SERVERS = (8, 16, 32, 64)
-RATE_PER_SERVER = 15.0  # requests/s: about half of what a server can do
+RATE_PER_SERVER = 15.0  # requests/s: about half of the capacity of a server
 KV_TOKEN_BYTES, LINK_BYTES_PER_S = 131_072.0, 50e9  # Llama-3.1-8B, 400 Gb/s
 
 
 def request_table(count: int, rate_per_s: float) -> tuple[Table, Table]:
-    """Poisson arrivals of equal requests, seed 0, contents of their own."""
+    """Poisson arrivals of equal requests, seed 0, private contents."""
     table = empty_requests(count)
     gaps = np.random.default_rng(0).exponential(1 / rate_per_s, count)
     table.arrival_s = np.cumsum(gaps)
@@ -35,7 +34,7 @@ def request_table(count: int, rate_per_s: float) -> tuple[Table, Table]:
 
 
 def fleet_of(servers: int, split: bool) -> Fleet:
-    """Servers behind a router that looks at their load; split: half of them prefill."""
+    """Servers behind a load-aware router; split: half of them prefill."""
     roles = (BOTH,) * servers
     if split:
         roles = (PREFILL,) * (servers // 2) + (DECODE,) * (servers - servers // 2)

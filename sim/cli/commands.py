@@ -1,4 +1,4 @@
-"""What the commands of `python -m sim` share."""
+"""Shared by the commands of `python -m sim`."""
 
 import signal
 from collections.abc import Callable
@@ -16,7 +16,7 @@ class Refused(click.ClickException):
 
 
 def cancel_on_interrupt() -> Callable[[], bool]:
-    """A question "cancelled?" that the first Ctrl-C answers with yes."""
+    """A function that returns whether Ctrl-C was pressed; a second Ctrl-C interrupts."""
     asked: list[int] = []
 
     def remember(number: int, frame: Any) -> None:

@@ -1,4 +1,4 @@
-"""The exit status of a command that Ctrl-C ended; known before anything else is loaded."""
+"""The exit status of a command ended by Ctrl-C; importable before anything else is loaded."""
 
 __all__ = ["INTERRUPTED"]
 

@@ -26,14 +26,14 @@ def milliseconds(value: float) -> str:
 
 
 def figure(value: Any) -> str:
-    """Text as it is, numbers short, counts by name in a row."""
+    """Text unchanged, numbers shortened, counts by name in one line."""
     if isinstance(value, dict):
         return ", ".join(f"{key} {count:,}" for key, count in value.items()) or "-"
     return value if isinstance(value, str) else number(value)
 
 
 def summary_table(summary: dict[str, Any], findings: Sequence[Finding] = ()) -> str:
-    """The summary, a line a figure; latencies in a table in ms; what is wrong by its name."""
+    """The summary, one line per figure: latencies as a table in ms, failure modes by name."""
     lines = [f"{'latency, ms':<{LABEL}}" + "".join(f"{point:>12}" for point in POINTS)]
     blocks = BLOCKS if summary["kv_transfer_s"] is None else (*BLOCKS, "kv_transfer_s")
     for name in blocks:
@@ -53,7 +53,7 @@ def summary_table(summary: dict[str, Any], findings: Sequence[Finding] = ()) -> 
 
 
 def workload_table(description: dict[str, Any]) -> str:
-    """What sim.workload.describe says, percentiles as a table."""
+    """The result of workload.describe, percentiles as a table."""
     points = ("mean", "min", "p50", "p90", "p95", "p99", "max")
     lines = [f"{'':<{LABEL}}" + "".join(f"{point:>12}" for point in points)]
     for name in ("prompt_tokens", "output_tokens", "max_tokens", "gap_s"):

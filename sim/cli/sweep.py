@@ -21,7 +21,7 @@ __all__ = ["sweep_command", "sweep_csv", "sweep_table"]
 PERCENTILE_BLOCKS = (*BLOCKS, "kv_transfer_s")
 NOT_SCALAR = ("status", "reason", "rejected_reasons", "stop_reasons", "replicas")
 SHOWN_ROWS = 40
-# The few figures of the table on the screen: column of the summary, heading, factor.
+# The columns of the table on the screen: key of the summary, heading, factor.
 SHOWN = (
     ("ttft_s_p50", "TTFT p50 ms", 1e3),
     ("ttft_s_p95", "TTFT p95 ms", 1e3),
@@ -55,7 +55,7 @@ SHOWN = (
     "--deadline",
     "deadline_s",
     type=click.FloatRange(min=0, min_open=True),
-    help="Seconds of this machine's time after which one setting ends as bounded.",
+    help="Wall seconds after which one setting ends with status bounded.",
 )
 def sweep_command(
     scenario: Path,
@@ -66,9 +66,8 @@ def sweep_command(
 ) -> None:
     """Run SCENARIO at every point of a grid and print a table in grid order.
 
-    The last --grid runs fastest. A setting that the engine refuses is a row with status "refused"
-    and the reason. Ctrl-C ends the sweep; what is done is written.
-    """
+    The last --grid varies fastest. A setting that the engine refuses is a row with status "refused"
+    and the reason. Ctrl-C ends the sweep; finished rows are written."""
     base = load_scenario(scenario)
     try:
         axes = [parse_axis(base, text) for text in grids]
@@ -102,7 +101,7 @@ def sweep_command(
 
 
 def check_writable(path: Path | None) -> None:
-    """Find out before the sweep, not after it."""
+    """Check before the sweep that the file can be written."""
     if path is None:
         return
     try:
@@ -112,7 +111,7 @@ def check_writable(path: Path | None) -> None:
 
 
 def progress_on_stderr() -> Callable[[int, int], None]:
-    """A line that counts up on a terminal; elsewhere a line for each tenth."""
+    """A counter on a terminal; one line per tenth elsewhere."""
     last = [-1]
     terminal = sys.stderr.isatty()
 
@@ -132,8 +131,8 @@ def progress_on_stderr() -> Callable[[int, int], None]:
 
 
 def sweep_csv(sweep: Sweep) -> tuple[list[str], Iterator[list[Any]]]:
-    """Header and rows: the grid's columns, status, reason, then the summary's figures. The units
-    stand in the names: _s seconds, _bytes, _rps and _per_s a second, else counts or shares."""
+    """Header and rows: the columns of the grid, status, reason, then the summary. Units are in the
+    names: _s seconds, _bytes, _rps and _per_s per second, else counts or shares."""
     ran = next((row.summary for row in sweep.rows if row.summary is not None), None)
     figures = list(flat(ran)) if ran is not None else []
     header = [*(axis.name for axis in sweep.axes), "status", "reason", *figures]
@@ -160,7 +159,7 @@ def flat(summary: dict[str, Any]) -> dict[str, Any]:
 
 
 def value_text(value: Any) -> str:
-    """A value of the grid as it was written."""
+    """A value of the grid as written on the command line."""
     return value if isinstance(value, str) else json.dumps(value)
 
 

@@ -1,4 +1,4 @@
-"""GPUs, models and links: what `sim/data/*.toml` says of them, and what follows from it.
+"""GPUs, models and links of `data/*.toml`, and the sizes computed from them.
 
 Names are matched without regard to case, "-", "_", spaces, an owner before "/" or the endings -hf
 and -Instruct; an unknown name is a ValueError that lists the nearest three. Units: SI.
@@ -33,6 +33,7 @@ DATA = Path(__file__).parent / "data"
 # 4-bit zero point for each group of 128; computed in bf16.
 WEIGHT_BYTES = {"bf16": 2.0, "fp8": 1.0, "int4": 0.5 + 2.5 / 128}
 COMPUTED_IN = {"bf16": "bf16", "fp8": "fp8", "int4": "bf16"}
+KV_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0}
 BF16_BYTES = 2.0  # embeddings, LM head, norms and activations, whatever the precision
 PRECISION_ALIASES = {
     "fp16": "bf16",
@@ -48,7 +49,7 @@ PRECISION_ALIASES = {
 @dataclass(frozen=True)
 class Gpu:
     """One GPU. Peaks are dense FLOP/s by precision; `host_s` is what the CPU adds to a step;
-    `sources` has one line a number."""
+    `sources` has one line per number."""
 
     name: str
     title: str
@@ -92,8 +93,7 @@ class Model:
 
     @property
     def linear_parameters(self) -> int:
-        """Weights that every token multiplies with in all layers: what a step reads whatever it
-        does."""
+        """Weights of all layers that every token is multiplied with; every step reads them."""
         query = self.num_heads * self.head_dim
         key_value = 2 * self.num_kv_heads * self.head_dim
         attention = self.hidden_size * (query + key_value) + query * self.hidden_size
@@ -163,12 +163,21 @@ def precision(name: str) -> str:
     return found
 
 
+def kv_element_bytes(kv_cache_dtype: str) -> float:
+    """Bytes of a number in the KV cache. `auto` is the model's own type, bf16, as in vLLM."""
+    name = "bf16" if kv_cache_dtype == "auto" else precision(kv_cache_dtype)
+    if name not in KV_ELEMENT_BYTES:
+        known = ", ".join(KV_ELEMENT_BYTES)
+        raise ValueError(f"the KV cache cannot hold {name}; known: auto, {known}")
+    return KV_ELEMENT_BYTES[name]
+
+
 # --- entries --------------------------------------------------------------------------------------
 
 
 @cache
 def table(file: str) -> dict[str, dict[str, Any]]:
-    """A parsed TOML file of sim/data."""
+    """A parsed TOML file of sim/hardware/data."""
     with (DATA / f"{file}.toml").open("rb") as stream:
         return tomllib.load(stream)
 

@@ -1,4 +1,4 @@
-"""How many KV blocks a GPU has room for.
+"""How many KV blocks fit in the memory of a GPU.
 
     KV bytes = memory x gpu_memory_utilization - weights / tp - reserve
     reserve  = context + NCCL (tp > 1)
@@ -8,7 +8,7 @@
 The engine measures its reserve with a dummy step of the full token budget and a dummy sampling of
 max_num_seqs rows, so it grows with both: a larger budget leaves less KV. A token of that step
 holds its residual stream four times and one layer's MLP three times in bf16. Constants and
-sources: data/engines.toml. One block is vLLM's null block, which no request gets: num_gpu_blocks
+sources: data/engines.toml. One block is vLLM's null block, which is never allocated: num_gpu_blocks
 includes it.
 """
 
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sim.hardware import catalog
-from sim.latency.inputs import kv_element_bytes
+from sim.hardware.catalog import kv_element_bytes
 
 __all__ = ["KvPool", "activation_bytes", "engine_default", "is_large", "kv_pool"]
 
@@ -25,7 +25,7 @@ LOGIT_BYTES = 4.0
 
 @dataclass(frozen=True)
 class KvPool:
-    """Where the memory of one GPU goes, in bytes, and the blocks that fit in what is left."""
+    """The memory of one GPU by use, in bytes, and the number of KV blocks that fit in the rest."""
 
     memory_bytes: float
     usable_bytes: float
@@ -72,8 +72,8 @@ def kv_pool(
 ) -> KvPool:
     """The pool of one GPU. ValueError, with the numbers, where the weights alone do not fit.
 
-    With `free_fraction` the engine takes that share of what is free once everything else is there
-    (TensorRT-LLM), instead of what `utilization` of the whole leaves (vLLM).
+    With `free_fraction` the engine takes that share of the memory that is free after loading
+    (TensorRT-LLM), instead of the rest of `utilization` of all memory (vLLM).
     """
     usable = gpu.memory_bytes * (utilization if free_fraction is None else 1.0)
     weights = model.weight_bytes(precision) / tp
@@ -94,7 +94,7 @@ def kv_pool(
 
 
 def too_large(pool: KvPool, model: catalog.Model, gpu: catalog.Gpu, precision: str, tp: int) -> str:
-    """Why there is no room for KV, and what would make some."""
+    """Why no KV block fits, and what to change."""
     advice = ["a larger tp", "a larger GPU"]
     if precision != "fp8" and "fp8" in gpu.peak_flops:
         advice.insert(1, "precision fp8")

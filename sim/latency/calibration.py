@@ -1,7 +1,10 @@
 """Constants of the roofline from a table of step times: `make calibrate TABLE=... ALLREDUCE=...`.
 
-Reads the rows of each GPU and precision, fits them (sim/latency/fitting.py) and writes the
-constants and their errors. A GPU without rows gets `default`: the geometric mean of all calibrated
+Reads the rows of each GPU and precision, fits them and writes the constants and their errors: least
+squares on the logarithm of predicted over measured, soft L1, through the same kernel that the
+simulator runs (`model.steps_seconds`). No constant is specific to a model or a row. Errors are on
+the rows of the fit, their 90th percentile, and on the rows of each model left out.
+ A GPU without rows gets `default`: the geometric mean of all calibrated
 GPUs at that precision; its error is the error of that mean on each of them. Columns of the table:
 sim/latency/table.py.
 """
@@ -10,38 +13,153 @@ import csv
 import datetime
 import json
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
 
 from sim.core.recording import STEP
 from sim.hardware import catalog
 from sim.latency import efficiency
 from sim.latency import inputs as latency_inputs
-from sim.latency.fitting import (
-    FEW_FITTED,
-    FEW_ROWS,
-    FITTED,
-    Fit,
-    Group,
-    fit_with_errors,
-    log_errors,
-    reach_of,
-    relative,
-    rounded,
-)
-from sim.latency.model import ALLREDUCE_POINTS
+from sim.latency.model import ALLREDUCE_POINTS, steps_seconds
 from sim.latency.table import measured_ms, step_of, whole
 
 __all__ = ["FITTED", "calibrate", "write_all_reduce"]
 
+Floats = NDArray[np.float64]
+
+# name: (start, least, most)
+FITTED = {
+    "mfu": (0.7, 0.2, 1.0),
+    "mfu_half_tokens": (20.0, 0.1, 2000.0),
+    "attention_mfu": (0.5, 0.05, 1.0),
+    "mbu_weights": (0.8, 0.3, 1.0),
+    "mbu_kv": (0.8, 0.2, 1.0),
+    "activation_passes": (1.5, 0.01, 6.0),
+    "launch_s_per_layer": (2e-5, 1e-7, 3e-4),
+    "fixed_s": (1e-4, 1e-6, 5e-3),
+    "smooth_exponent": (3.0, 1.0, 12.0),
+    "allreduce_scale": (1.0, 0.5, 2.0),
+}
+# With fewer rows than this, only the first constants are fitted; the others come from `default`.
+FEW_ROWS = 40
+FEW_FITTED = ("mfu", "attention_mfu", "mbu_weights", "mbu_kv", "activation_passes")
 Row = Mapping[str, str]
 # Sums of kernels of one engine, best first; a GPU is fitted to the first source that has rows.
 SOURCES = ("aiconfigurator-0.12.0/vllm", "LLMServingSim")
 
 
 # --- rows -----------------------------------------------------------------------------------------
+
+
+# --- one fit --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Group:
+    """The rows of one model at one tensor-parallel size: they share one LATENCY row."""
+
+    model: str
+    latency: Any
+    activation_bytes: float
+    num_layers: int
+    steps: Any
+    seconds: Floats  # measured
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Constants of one GPU at one precision and their errors, as shares of the measured time."""
+
+    constants: dict[str, float]
+    num_rows: int
+    reach: dict[str, int]  # the largest step, batch and context among the rows
+    mean_error: float
+    p90_error: float
+    left_out_error: float | None  # None with fewer than two models
+    source: str
+
+
+def log_errors(groups: Iterable[Group], constants: Mapping[str, float]) -> Floats:
+    """log(predicted / measured) of every row."""
+    parts = []
+    for group in groups:
+        latency_inputs.set_efficiency(
+            group.latency, constants, group.activation_bytes, group.num_layers
+        )
+        predicted = np.empty(len(group.seconds))
+        steps_seconds(group.latency, group.steps, predicted)
+        parts.append(np.log(predicted / group.seconds))
+    return np.concatenate(parts)
+
+
+def fit(groups: list[Group], names: Iterable[str], others: Mapping[str, float]) -> dict[str, float]:
+    """The constants `names` that fit the groups best; the rest stay as in `others`."""
+    names = list(names)
+    start, least, most = (np.log([FITTED[name][k] for name in names]) for k in range(3))
+
+    def constants(point: Floats) -> dict[str, float]:
+        return {**others, **dict(zip(names, np.exp(point).tolist(), strict=True))}
+
+    found = least_squares(
+        lambda point: log_errors(groups, constants(point)),
+        start,
+        bounds=(least, most),
+        loss="soft_l1",
+        f_scale=0.05,
+        max_nfev=400,
+    )
+    return constants(found.x)
+
+
+def reach_of(groups: Iterable[Group]) -> dict[str, int]:
+    """The largest values in the rows: tokens and decodes per step, tokens that a request attends
+    to."""
+    tokens = batch = context = 0
+    for group in groups:
+        steps = group.steps
+        tokens = max(tokens, int((steps.num_prefill_tokens + steps.num_decodes).max()))
+        batch = max(batch, int(steps.num_decodes.max()))
+        attended = steps.decode_context // np.maximum(steps.num_decodes, 1)
+        context = max(context, int(attended.max()), int(steps.prefill_context.max()))
+    return {"max_tokens": tokens, "max_batch": batch, "max_context": context}
+
+
+def rounded(constants: Mapping[str, float]) -> dict[str, float]:
+    return {name: float(f"{value:.4g}") for name, value in constants.items()}
+
+
+def relative(errors: Floats) -> Floats:
+    return np.abs(np.expm1(errors))
+
+
+def fit_with_errors(
+    groups: list[Group], names: Iterable[str], others: Mapping[str, float], source: str
+) -> Fit:
+    """The fit to all groups, and for each model the error of a fit without it."""
+    constants = rounded(fit(groups, names, others))
+    errors = relative(log_errors(groups, constants))
+    models = sorted({group.model for group in groups})
+    left_out = []
+    for name in models if len(models) > 1 else []:
+        without = fit([group for group in groups if group.model != name], names, others)
+        left_out.append(log_errors([g for g in groups if g.model == name], without))
+    return Fit(
+        constants=constants,
+        num_rows=len(errors),
+        reach=reach_of(groups),
+        mean_error=float(errors.mean()),
+        p90_error=float(np.quantile(errors, 0.9)),
+        left_out_error=float(relative(np.concatenate(left_out)).mean()) if left_out else None,
+        source=source,
+    )
+
+
+# --- tables ---------------------------------------------------------------------------------------
 
 
 def read_rows(path: Path) -> dict[tuple[str, str], list[Row]]:
@@ -58,7 +176,7 @@ def read_rows(path: Path) -> dict[tuple[str, str], list[Row]]:
             except ValueError:
                 continue
             if source != SOURCES[0] and whole(row, "tp") > 1:
-                continue  # their all-reduce is an older one
+                continue  # these rows use an older all-reduce
             found.setdefault((gpu.name, precision, source), []).append(row)
     best: dict[tuple[str, str], list[Row]] = {}
     for source in SOURCES:
@@ -135,8 +253,8 @@ def default_of(
         mean_error=float(flat.mean()),
         p90_error=float(np.quantile(flat, 0.9)),
         left_out_error=None,
-        source=f"spec sheet: geometric mean of {len(mine)} calibrated GPUs, each predicted by the "
-        "others",
+        source=f"spec sheet: geometric mean of {len(mine)} calibrated GPUs, each predicted from "
+        "the others",
     )
 
 
@@ -156,8 +274,8 @@ def report(key: tuple[str, str], fit_: Fit) -> str:
 # --- files ----------------------------------------------------------------------------------------
 
 HEADER = """\
-# What kernels get of a GPU's peaks, by precision; sim/latency/model.py says what each number does.
-# Written by `make calibrate` ({date}): edit nothing by hand. mean_error and p90_error are shares of
+# Efficiency of kernels on each GPU, by precision; sim/latency/model.py defines each number.
+# Written by `make calibrate` ({date}); do not edit by hand. mean_error and p90_error are shares of
 # the measured time on the rows of the fit, left_out_error the mean on each model's rows when that
 # model was left out. A GPU without rows uses `default`, whose errors are those of each calibrated
 # GPU predicted from all others.
@@ -181,7 +299,7 @@ def write_fits(fits: Mapping[tuple[str, str], Fit]) -> None:
 
 ALL_REDUCE_HEADER = """\
 # Measured all-reduces between the GPUs of one server, by number of GPUs: bytes of the message,
-# seconds of one call. Written by `make calibrate` ({date}): edit nothing by hand.
+# seconds of one call. Written by `make calibrate` ({date}); do not edit by hand.
 """
 
 

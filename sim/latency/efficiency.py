@@ -1,5 +1,5 @@
-"""What kernels and links of each GPU get out of it: `sim/data/efficiency.toml` and
-`sim/data/allreduce.toml`, which `make calibrate` writes. Units: SI."""
+"""Efficiency of kernels and links on each GPU: `data/efficiency.toml` and `data/allreduce.toml` of
+sim/hardware, written by `make calibrate`. Units: SI."""
 
 import math
 from dataclasses import dataclass
@@ -13,11 +13,12 @@ __all__ = ["Efficiency", "all_reduce", "efficiency"]
 
 @dataclass(frozen=True)
 class Efficiency:
-    """What the kernels of one GPU get at one precision; sim/latency/model.py says what each
-    constant does.
+    """Efficiency of the kernels of one GPU at one precision; sim/latency/model.py defines each
+    constant.
 
-    `kind`: "calibrated" on step times of this GPU, or "spec sheet": other GPUs' constants on this
-    one's peaks. Errors are shares of the measured time: on the rows of the fit, or, for a spec
+    `kind`: "calibrated" on step times of this GPU, or "spec sheet": the constants of other GPUs
+    with the peaks of
+    this one. Errors are shares of the measured time: on the rows of the fit, or, for a spec
     sheet, of each calibrated GPU predicted from all others.
     """
 
@@ -26,8 +27,8 @@ class Efficiency:
     kind: str
     constants: dict[str, float]
     num_rows: int
-    max_tokens: int  # how far the rows of the fit go: tokens of a step,
-    max_batch: int  # decodes of a step,
+    max_tokens: int  # largest values in the rows of the fit: tokens per step,
+    max_batch: int  # decodes per step,
     max_context: int  # tokens that a request attends to
     mean_error: float
     p90_error: float
@@ -37,8 +38,8 @@ class Efficiency:
 
 @cache
 def efficiency(gpu_name: str, precision_name: str) -> Efficiency:
-    """What kernels get on this GPU (canonical name) at this precision; the mean of all calibrated
-    GPUs where nobody measured it."""
+    """Efficiency on this GPU (canonical name) at this precision; the mean of all calibrated GPUs
+    where it was not measured."""
     entries = table("efficiency")
     computed_in = COMPUTED_IN[precision_name]
     calibrated = computed_in in entries.get(gpu_name, ())

@@ -1,5 +1,4 @@
-"""What the model asks of a step, however long it takes: FLOP and bytes, from a row of
-latency.LATENCY and rows of recording.STEP."""
+"""FLOP and bytes that the model needs for a step, from a LATENCY row and STEP rows."""
 
 from typing import Any
 
@@ -11,8 +10,7 @@ __all__ = ["model_bytes", "model_flop"]
 def model_flop(latency: Any, steps: Any) -> Any:
     """FLOP that the model needs for each step, over all GPUs of the replica (rows or one row).
 
-    What a padded batch computes for nobody does not count; its attention is taken off in
-    proportion."""
+    Padding of a static batch does not count; its attention is subtracted in proportion."""
     num_tokens = steps.num_prefill_tokens.astype(np.float64) + steps.num_decodes
     wanted = num_tokens - steps.num_padding_tokens
     share = wanted / np.maximum(num_tokens, 1.0)

@@ -1,5 +1,5 @@
-"""From the catalogue to a row of sim.latency.LATENCY: the work and the hardware of one GPU of a
-replica."""
+"""The LATENCY row of a replica, from the catalogue: the work and the hardware of one of
+its GPUs."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,10 +9,8 @@ from sim.latency.efficiency import all_reduce, efficiency
 from sim.latency.model import unit_row
 
 __all__ = [
-    "KV_ELEMENT_BYTES",
     "activation_bytes",
     "hardware_row",
-    "kv_element_bytes",
     "roofline",
     "set_efficiency",
     "set_swap",
@@ -29,20 +27,10 @@ DIRECT = (
     "fixed_s",
     "allreduce_scale",
 )
-KV_ELEMENT_BYTES = {"bf16": 2.0, "fp8": 1.0}
-
-
-def kv_element_bytes(kv_cache_dtype: str) -> float:
-    """Bytes of a number in the KV cache. `auto` is the model's own type, bf16, as in vLLM."""
-    name = "bf16" if kv_cache_dtype == "auto" else catalog.precision(kv_cache_dtype)
-    if name not in KV_ELEMENT_BYTES:
-        known = ", ".join(KV_ELEMENT_BYTES)
-        raise ValueError(f"the KV cache holds no {name} numbers; known: auto, {known}")
-    return KV_ELEMENT_BYTES[name]
 
 
 def set_work(row: Any, model: catalog.Model, precision: str, tp: int, kv_bytes: float) -> None:
-    """Fill in what one GPU of `tp` computes and moves. `kv_bytes`: of one number in the KV
+    """Fill in what one GPU of `tp` computes and moves. `kv_bytes`: bytes of one number in the KV
     cache."""
     linear = model.linear_parameters
     row.num_gpus = tp
@@ -59,8 +47,7 @@ def set_work(row: Any, model: catalog.Model, precision: str, tp: int, kv_bytes: 
 
 
 def set_swap(row: Any, block_bytes: float, host_link: catalog.Link) -> None:
-    """Fill in what a swapped KV block costs: its bytes on one GPU, which has a host link of its
-    own."""
+    """Fill in the cost of a swapped KV block: its bytes on one GPU, each with its own host link."""
     row.swap_block_bytes = block_bytes
     row.host_bandwidth = host_link.bandwidth
     row.host_link_s = host_link.latency_s
@@ -77,14 +64,14 @@ def activation_bytes(model: catalog.Model, tp: int) -> float:
 def hardware_row(
     model: catalog.Model, gpu: catalog.Gpu, precision: str, tp: int, kv_cache_dtype: str
 ) -> Any:
-    """Work and hardware of one GPU, without what kernels get of it. ValueError where the GPU lacks
-    the precision."""
+    """Work and hardware of one GPU, without efficiencies. ValueError where the GPU lacks the
+    precision."""
     computed_in = catalog.COMPUTED_IN[precision]
     if computed_in not in gpu.peak_flops:
         known = ", ".join(gpu.peak_flops)
         raise ValueError(f"{gpu.name} has no {precision} kernels; it has {known}")
     row = unit_row()
-    set_work(row, model, precision, tp, kv_element_bytes(kv_cache_dtype))
+    set_work(row, model, precision, tp, catalog.kv_element_bytes(kv_cache_dtype))
     row.peak_flops = gpu.peak_flops[computed_in]
     row.attention_peak_flops = gpu.peak_flops["bf16"]
     row.bandwidth = gpu.bandwidth
@@ -96,7 +83,7 @@ def hardware_row(
 def set_efficiency(
     row: Any, constants: Mapping[str, float], activation_bytes: float, num_layers: int
 ) -> None:
-    """Fill in what kernels get: the constants of Efficiency, by name."""
+    """Fill in the constants of Efficiency, by name."""
     for name in DIRECT:
         row[name] = constants[name]
     row.activation_bytes_per_token = constants["activation_passes"] * activation_bytes

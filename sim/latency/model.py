@@ -2,17 +2,19 @@
 
 One row of ``LATENCY`` holds everything about a replica; one row of ``recording.STEP`` everything
 about the load of a step. `terms` turns the two into seconds by cause; `step_seconds` adds them up
-in the engine's loop, sim.breakdown names them for a reader. There is no second implementation.
+in the loop of the simulator, latency.roofline.py names them for a page. There is no second
+implementation.
 
 The roofline goes through the kernels of a step as a GPU runs them, one after the other, so the
 times of the groups add up; within a group compute and memory traffic overlap, so the larger one
 counts:
 
     linear layers      smooth maximum of GEMM compute and reading the weights
-    attention          decodes: maximum of compute and KV reads; prompts: the same, on their own
+    attention          decodes: maximum of compute and KV reads; prompts: the same, separately
     LM head            maximum of both, for sampled rows only
     activations        traffic between the kernels, per token
-    all-reduce         tensor parallelism: two calls a layer, each as long as measured calls of its
+    all-reduce         tensor parallelism: two calls per layer, each as long as measured calls of
+    its
                        size between these GPUs (log-log interpolation)
     launch             per layer, and a constant per step
     host               what the CPU adds to a step
@@ -20,13 +22,14 @@ counts:
 
 GEMM efficiency grows with the tokens T of the step: mfu * T / (T + mfu_half_tokens).
 
-A measured profile (sim.profiles) is linear in the load of a step, with a floor under one term:
+A measured profile (latency/profiles.py) is linear in the load of a step, with a floor under one
+term:
 
     step + p P + d D + c C + x X + h max(T0, P + D) + e [P > 0 or D > G]
 
 P prefill tokens, D decodes, C decode_context, X prefill_pairs; h = 0 without the hinge. A step of
-at most G decodes and nothing else runs as a whole (a CUDA graph, one compiled loop), any other
-operator by operator, which costs e more; G = 0 where every step does.
+at most G decodes and nothing else runs as one unit (a CUDA graph, one compiled loop); any other
+step runs operator by operator, which costs e more. G = 0: every step does.
 
 Units: seconds, bytes, FLOP. Every quantity of a row is that of one GPU of the tensor-parallel
 group. Not modelled: tile quantisation, CUDA-graph padding, clocks that drop under load.
@@ -52,7 +55,7 @@ LATENCY = np.dtype(
         ("prefill_token_s", np.float64),
         ("decode_s", np.float64),
         # a measured profile
-        ("decode_context_s", np.float64),  # of a token that a decode attends to
+        ("decode_context_s", np.float64),  # per token that a decode attends to
         ("prefill_pair_s", np.float64),
         ("hinge_tokens", np.float64),  # T0
         ("hinge_token_s", np.float64),  # h
@@ -67,8 +70,8 @@ LATENCY = np.dtype(
         ("kv_bytes_per_token", np.float64),
         ("activation_bytes_per_token", np.float64),
         ("message_bytes_per_token", np.float64),  # of one all-reduce
-        ("allreduce_calls", np.float64),  # a step, 0 on one GPU
-        # hardware, and how much of it a kernel gets
+        ("allreduce_calls", np.float64),  # calls per step, 0 on one GPU
+        # hardware, and the share of it that a kernel reaches
         ("peak_flops", np.float64),  # of the GEMMs' precision
         ("attention_peak_flops", np.float64),  # attention and LM head: bf16
         ("bandwidth", np.float64),
@@ -77,16 +80,16 @@ LATENCY = np.dtype(
         ("attention_mfu", np.float64),
         ("mbu_weights", np.float64),
         ("mbu_kv", np.float64),
-        ("smooth_exponent", np.float64),  # infinity would be the plain maximum
+        ("smooth_exponent", np.float64),  # infinity: the plain maximum
         ("allreduce_log_bytes", np.float64, (ALLREDUCE_POINTS,)),  # measured messages, ascending
-        ("allreduce_log_s", np.float64, (ALLREDUCE_POINTS,)),  # what one call of each takes
+        ("allreduce_log_s", np.float64, (ALLREDUCE_POINTS,)),  # seconds of one call of each size
         ("allreduce_scale", np.float64),
         ("launch_s", np.float64),  # of all layers
-        ("fixed_s", np.float64),  # of a step, whatever it holds
+        ("fixed_s", np.float64),  # per step, whatever its load
         ("host_s", np.float64),
-        ("swap_block_bytes", np.float64),  # of a KV block, for swapped ones
+        ("swap_block_bytes", np.float64),  # of one swapped KV block
         ("host_bandwidth", np.float64),  # between GPU and host memory, each way
-        ("host_link_s", np.float64),  # of one copy, before any byte
+        ("host_link_s", np.float64),  # of one copy, before the first byte
     ],
     align=True,
 )
@@ -111,7 +114,7 @@ MEASURED_TERMS = (
     "tokens_or_floor",
     "eager",
 )
-# What a maximum was taken of, beside the terms: (compute, memory) of the first four.
+# Both sides of each maximum: (compute, memory) of the first four terms.
 ROOFS = (
     "gemm_compute",
     "weight_reads",
@@ -126,7 +129,7 @@ ROOFS = (
 
 @njit
 def smooth_maximum(a: float, b: float, exponent: float) -> float:
-    """(a^p + b^p)^(1/p): the larger one, a little more where both are alike."""
+    """(a^p + b^p)^(1/p): close to the larger one; higher where both are similar."""
     larger = max(a, b)
     if larger <= 0.0:
         return 0.0
@@ -170,8 +173,8 @@ def swap_seconds(latency: Any, step: Any) -> float:
 
 @njit
 def all_reduce_seconds(latency: Any, num_tokens: float) -> float:
-    """Seconds of all all-reduces of a step, read off the measured calls; beyond the largest in
-    proportion to bytes, below the smallest as long as that."""
+    """Seconds of all all-reduces of a step, interpolated between measured calls. Above the largest
+    measured size: proportional to bytes; below the smallest: as long as that."""
     if latency.allreduce_calls == 0.0 or num_tokens == 0.0:
         return 0.0
     size = np.log(num_tokens * latency.message_bytes_per_token)
@@ -213,7 +216,7 @@ def terms(latency: Any, step: Any) -> tuple[float, ...]:
 @njit
 def measured_terms(latency: Any, step: Any) -> tuple[float, ...]:
     """Seconds of a step under a measured profile, in the order of MEASURED_TERMS, swap left out.
-    The linear toy is one whose last four are 0."""
+    The linear toy has zeros in the last four."""
     num_tokens = float(step.num_prefill_tokens) + float(step.num_decodes)
     eager = step.num_prefill_tokens > 0 or step.num_decodes > latency.graph_decodes
     return (
@@ -248,7 +251,7 @@ def steps_seconds(latency: Any, steps: Any, seconds: Any) -> None:
 
 
 def load(**fields: float) -> Any:
-    """One row of recording.STEP with the given load fields, for a step that nobody scheduled."""
+    """One row of recording.STEP with the given load fields, for a step outside of any run."""
     row = np.zeros(1, STEP).view(np.recarray)
     for name, value in fields.items():
         row[name] = value

@@ -1,9 +1,9 @@
-"""Measured profiles: what a calibration of the real engine left behind, as files of the user.
+"""Measured profiles: the result of a calibration of the real engine, stored as files of the user.
 
-A profile says how long a step of one model takes on one machine, and how sure that is. It is a
+A profile holds the step times of one model on one machine, and their error. It is a
 JSON file, NAME.json, in $BATCHSCOPE_PROFILES, else in the user's data folder. A scenario names it:
-`"latency": {"kind": "measured", "profile": NAME}`. A name stands for one content for good, since
-links and caches hold the name alone: `save` never overwrites. Units: s, tokens.
+`"latency": {"kind": "measured", "profile": NAME}`. Links and caches store only the name, so `save`
+never overwrites a profile. Units: s, tokens.
 """
 
 import json
@@ -11,10 +11,11 @@ import os
 from pathlib import Path
 from typing import Annotated, Literal
 
+import platformdirs
 from pydantic import BeforeValidator, Field, ValidationError
 
 from sim.validation.base_model import Spec
-from sim.validation.errors import ScenarioError, complaints
+from sim.validation.errors import RefusalError, ScenarioError, validation_error
 
 __all__ = [
     "FOLDER",
@@ -32,9 +33,7 @@ __all__ = [
 
 FOLDER = "BATCHSCOPE_PROFILES"
 LARGEST = 100_000  # bytes of a profile's file
-HOW = (
-    "`python -m gpu_backend calibrate --save NAME` measures one; a file from elsewhere is imported"
-)
+HOW = "`python -m gpu_backend calibrate --save NAME` measures one; a file can be imported"
 
 Cost = Annotated[float, Field(ge=0, le=1e3)]
 Count = Annotated[int, Field(ge=0)]
@@ -43,12 +42,12 @@ Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,59}$")]
 Words = Annotated[str, Field(max_length=200)]
 
 
-class ProfileError(ValueError):
-    """A profile that is not there or cannot be one, in words."""
+class ProfileError(RefusalError):
+    """A profile that does not exist or cannot be read."""
 
 
 class Coefficients(Spec):
-    """Seconds by what a step holds, as sim.latency adds them up; none is negative."""
+    """Seconds per unit of load, summed by latency/model.py; none is negative."""
 
     step_s: Cost
     prefill_token_s: Cost
@@ -62,7 +61,7 @@ class Coefficients(Spec):
 
 
 def any_version(value: object) -> object:
-    """Say what is known of a file of another version."""
+    """Refuse another version of the file, naming the version that is read."""
     if isinstance(value, int) and not isinstance(value, bool) and value != 1:
         raise ValueError(f"found version {value}; this program reads version 1")
     return value
@@ -92,11 +91,11 @@ class Profile(Spec):
 
     @property
     def title(self) -> str:
-        """What a reader chooses."""
+        """The label in lists of GPUs."""
         return f"{'imported' if self.imported else 'this machine'}: {self.name}"
 
     def to_json(self) -> str:
-        """The file, to keep or to take elsewhere."""
+        """The content of the file."""
         return self.model_dump_json(indent=2) + "\n"
 
 
@@ -104,23 +103,22 @@ class Profile(Spec):
 
 
 def folder() -> Path:
-    """Where profiles lie, made or not."""
+    """The folder of the profiles; it may not exist yet."""
     if named := os.environ.get(FOLDER):
         return Path(named)
-    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
-    return Path(data) / "batchscope" / "profiles"
+    return platformdirs.user_data_path("batchscope") / "profiles"
 
 
 def names() -> tuple[str, ...]:
-    """The profiles that are here, in order of their names."""
+    """Names of the profiles in the folder, sorted."""
     return tuple(sorted(path.stem for path in folder().glob("*.json")))
 
 
 def load(name: str) -> Profile:
-    """The profile of that name. ProfileError names those that there are."""
+    """The profile of that name. ProfileError lists the existing ones."""
     known = names()
-    if name not in known:  # nothing but a name of the list ever becomes part of a path
-        here = f"those here: {', '.join(known)}" if known else "none is here"
+    if name not in known:  # only a name from the list becomes part of a path
+        here = f"existing profiles: {', '.join(known)}" if known else "there are no profiles"
         raise ProfileError(f"no measured profile {name!r}; {here}. {HOW}")
     path = folder() / f"{name}.json"
     try:
@@ -132,7 +130,7 @@ def load(name: str) -> Profile:
 
 
 def read(content: bytes) -> Profile:
-    """A profile from a file's content. ProfileError: one sentence a problem."""
+    """A profile from a file's content. ProfileError: one sentence per problem."""
     if len(content) > LARGEST:
         raise ProfileError(f"{len(content):,} bytes; a profile has at most {LARGEST:,}")
     try:
@@ -145,12 +143,12 @@ def read(content: bytes) -> Profile:
 
 
 def problem_of(error: ValidationError, content: bytes) -> ScenarioError:
-    """The complaints of sim.complaints, about a profile."""
-    return complaints(error, json.loads(content), Profile)
+    """What is wrong with the content of a profile file."""
+    return validation_error(error, json.loads(content), Profile)
 
 
 def save(profile: Profile) -> Path:
-    """Keep a profile under its name. ProfileError where another one has that name."""
+    """Store a profile under its name. ProfileError where another profile has that name."""
     path = folder() / f"{profile.name}.json"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -160,7 +158,7 @@ def save(profile: Profile) -> Path:
         if read(path.read_bytes()) == profile:
             return path
         raise ProfileError(
-            f"there is a profile {profile.name!r} already, and links may name it; choose another "
+            f"a profile {profile.name!r} exists already, and links may name it; choose another "
             f"name, or delete {path}"
         ) from None
     except OSError as error:
@@ -169,8 +167,8 @@ def save(profile: Profile) -> Path:
 
 
 def import_profile(content: bytes, name: str | None = None) -> Profile:
-    """Keep a profile of another machine, under its own name or another. ProfileError where the
-    content is none."""
+    """Store a profile of another machine, under its own name or a new one. ProfileError where the
+    content is not a profile."""
     found = read(content)
     data = found.model_dump() | {"imported": True, "name": name or found.name}
     try:

@@ -1,5 +1,5 @@
-"""The two phases of a request as operating points on a roofline: what a step computes, what it
-moves, how long it takes. Everything comes from the latency model that the simulator runs."""
+"""The two phases of a request as operating points on a roofline: FLOP, bytes and duration of a
+step, from the latency model that the simulator runs."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,11 +7,65 @@ from typing import Any
 import numpy as np
 
 from sim.core.requests import Table
-from sim.latency.breakdown import Breakdown, breakdown
 from sim.latency.flops import model_bytes, model_flop
-from sim.latency.model import load, step_seconds
+from sim.latency.model import (
+    LINEAR,
+    MEASURED_TERMS,
+    ROOFLINE,
+    ROOFS,
+    TERMS,
+    load,
+    measured_terms,
+    roofs,
+    step_seconds,
+    terms,
+)
 
-__all__ = ["Point", "decode_step", "knee_tokens", "mixed_step", "operating_point", "prefill_step"]
+__all__ = [
+    "Breakdown",
+    "Point",
+    "breakdown",
+    "decode_step",
+    "knee_tokens",
+    "mixed_step",
+    "operating_point",
+    "prefill_step",
+]
+
+
+# --- the time of a step by cause ------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Breakdown:
+    """The time of one step. `seconds` by cause adds up to `total_s`; `roofs` are the two sides of
+    every maximum (roofline only, else empty); `bound` says which side is larger in the linear
+    layers."""
+
+    total_s: float
+    seconds: dict[str, float]
+    roofs: dict[str, float]
+    bound: str | None
+
+
+def breakdown(latency: Any, step: Any) -> Breakdown:
+    """Where the time of a step goes, from the same kernels that time it."""
+    total = float(step_seconds(latency, step))
+    if latency.kind != ROOFLINE:
+        parts = map(float, measured_terms(latency, step))
+        seconds = dict(zip(MEASURED_TERMS, parts, strict=True))
+        if latency.kind == LINEAR:
+            seconds = {name: seconds[name] for name in MEASURED_TERMS[:3]}
+        if latency.swap_block_bytes > 0:
+            seconds["swap"] = total - sum(seconds.values())
+        return Breakdown(total, seconds, {}, None)
+    sides = dict(zip(ROOFS, map(float, roofs(latency, step)), strict=True))
+    seconds = dict(zip(TERMS, map(float, terms(latency, step)), strict=True))
+    bound = "compute" if sides["gemm_compute"] > sides["weight_reads"] else "memory"
+    return Breakdown(total, seconds, sides, bound)
+
+
+# --- operating points -----------------------------------------------------------------------------
 
 
 def prefill_step(tokens: int, start: int = 0) -> Any:
@@ -20,7 +74,7 @@ def prefill_step(tokens: int, start: int = 0) -> Any:
 
 
 def decode_step(batch: int, context: int) -> Any:
-    """`batch` sequences that attend to `context` tokens each, one token of each."""
+    """`batch` sequences that attend to `context` tokens each and emit one token each."""
     return mixed_step(0, batch, context)
 
 
@@ -64,7 +118,7 @@ class Point:
 
 
 def operating_point(name: str, row: Any, step: Any) -> Point:
-    """Where a step lands: `row` is the replica's LATENCY row, `step` its load."""
+    """The operating point of a step: `row` is the LATENCY row of the replica, `step` its load."""
     steps: Table = np.array([step]).view(np.recarray)
     return Point(
         name=name,
@@ -77,7 +131,8 @@ def operating_point(name: str, row: Any, step: Any) -> Point:
 
 
 def knee_tokens(row: Any) -> float:
-    """Tokens of a step from which on its linear layers are bound by compute, not by weight reads.
+    """Tokens per step above which the linear layers are compute-bound instead of bound by weight
+    reads.
 
     T with (T + half) x FLOP / (peak x mfu) = weight bytes / (bandwidth x mbu)
     """

@@ -36,7 +36,8 @@ def measure_load(state: State, replica: int, step) -> None:
 
 @njit_inner
 def pad_load(state: State, replica: int, step) -> None:
-    """A static batch computes a rectangle: each member, finished or not, as long as the longest."""
+    """A static batch computes a rectangle: every member, finished or not, is as long as the
+    longest."""
     members, running = state.counters[replica].num_running, state.running[replica]
     if members == 0:
         return

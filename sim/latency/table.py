@@ -1,16 +1,15 @@
-"""Step times for the rows of a table, beside what the table says: `python -m sim latency`.
+"""Predicted step times beside those of a table: `python -m sim latency`.
 
 Columns: gpu, model, precision, tp, phase, tokens, batch, context, and latency_ms where known.
 Phases:
 
     prefill                     `batch` prompts of `tokens` tokens each, whole, in one step
-    prefill_chunk512_on_prefix  `tokens` tokens of one prompt after `context` tokens that are in
-    KV decode                      `batch` sequences with `context` tokens in KV, one token each
-    mixed_chunk                 `batch` decodes with 1,024 tokens in KV beside tokens - batch of
-    prompts,
-                                whose attention is that of whole prompts of 1,024 tokens
+    prefill_chunk512_on_prefix  `tokens` tokens of one prompt, after `context` tokens in KV
+    decode                      `batch` sequences with `context` tokens in KV, one token each
+    mixed_chunk                 `batch` decodes with 1,024 tokens in KV, and tokens - batch prompt
+                                tokens with the attention of whole prompts of 1,024 tokens
 
-Such tables hold what a GPU does, so the host's share of a step is left out of the prediction.
+Such tables hold GPU time, so the prediction leaves out the host's share of a step.
 """
 
 import csv
@@ -32,7 +31,7 @@ Row = Mapping[str, str]
 
 
 def predict_ms(row: Row) -> float:
-    """Predicted milliseconds of one row. ValueError says what about it is unknown."""
+    """Predicted milliseconds of one row. ValueError names what is unknown."""
     precision = catalog.precision(row["precision"])
     model, gpu = catalog.model(row["model"]), catalog.gpu(row["gpu"])
     tp = whole(row, "tp")
@@ -101,7 +100,8 @@ def mixed(prompt_tokens: int, decodes: int) -> Any:
 def predict_table(source: TextIO, target: TextIO) -> tuple[list[str], list[dict[str, Any]]]:
     """Copy a CSV and add predicted_ms, empty where something is unknown.
 
-    Returns the notes on empty cells, one a reason, and the rows that have both numbers. ValueError
+    Returns the notes on empty cells, one per reason, and the rows that have
+    both numbers. ValueError
     where columns are missing.
     """
     reader = csv.DictReader(source, restval="")
@@ -117,7 +117,7 @@ def predict_table(source: TextIO, target: TextIO) -> tuple[list[str], list[dict[
     )
     writer.writeheader()
     reasons: dict[str, list[int]] = {}
-    odd: list[int] = []  # lines of decode rows whose tokens are not one a sequence
+    odd: list[int] = []  # lines of decode rows that do not have one token per sequence
     compared = []
     for row in reader:
         try:
@@ -136,7 +136,7 @@ def predict_table(source: TextIO, target: TextIO) -> tuple[list[str], list[dict[
     if odd:
         notes.append(
             f"{len(odd)} decode rows, from line {odd[0]}, whose tokens are not their batch: a "
-            "decode has one token a sequence, so batch was taken"
+            "decode has one token per sequence, so batch was used"
         )
     return notes, compared
 
@@ -151,7 +151,7 @@ def measured_ms(row: Row) -> float | None:
 
 
 def errors_by_group(compared: Iterable[Mapping[str, Any]]) -> list[str]:
-    """A line a source, GPU and precision: rows, mean absolute error, 90th percentile, bias."""
+    """One line per source, GPU and precision: rows, mean absolute error, 90th percentile, bias."""
     groups: dict[tuple[str, str, str], list[float]] = {}
     for row in compared:
         where = catalog.gpu(row["gpu"]).name, catalog.precision(row["precision"])

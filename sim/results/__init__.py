@@ -1,1 +1,1 @@
-"""What a run leaves: records, metrics, files to take home."""
+"""The results of a run: metrics, diagnosis, provenance, and exports."""

@@ -1,9 +1,10 @@
-"""What is wrong with a disaggregated run, by the names that practitioners use, with its numbers.
+"""Failure modes of a disaggregated run, by the names that practitioners use, with their numbers.
 
-Each finding is computed from the run and stands only where it is true of it; the limits are below.
-Seconds of a request are split at: its first prefill step, the end of its prefill, the hand-over,
-the start and the end of the transfer, its first step on the decode server. Who did not come so far
-counts up to the end of the run, so that a run that hangs is told by what it hangs in."""
+Each finding is computed from the run and reported only where it holds; the thresholds are below.
+The time of a request is split at its first prefill step, the end of its prefill, the hand-over,
+the start and the end of the transfer, and its first step on the decode server. A request that did
+not get that far counts up to the end of the run, so that a stuck run shows the stage it is stuck
+in."""
 
 import math
 from dataclasses import dataclass
@@ -24,9 +25,9 @@ __all__ = ["Finding", "of"]
 
 Floats = NDArray[np.float64]
 
-# From which on a mode is said to be true of a run.
-QUEUE_SHARE = 0.5  # of the time until requests decode, spent in front of the prefill servers
-BUSY_SHARE = 0.8  # of the time in which somebody waited there, the prefill servers computed
+# Thresholds from which a failure mode is reported.
+QUEUE_SHARE = 0.5  # of the time until requests decode, queued for prefill servers
+BUSY_SHARE = 0.8  # of the time with requests queued there, in which prefill servers computed
 BLOCKS_SHARE = 0.2  # of the time until requests decode, spent waiting for KV blocks of decode
 LINK_SHARE = 0.5  # of the time until requests decode, spent on the link after the prefill
 RECOMPUTED_SHARE = 0.01  # tokens computed again on decode servers / prompt tokens
@@ -56,7 +57,7 @@ class Stages:
 
 
 def of(recording: Recording, resolved: Resolved) -> tuple[Finding, ...]:
-    """The failure modes of a run, none for servers that do both phases."""
+    """The failure modes of a run; none without disaggregation."""
     if not resolved.fleet.disaggregated or len(recording.steps) == 0:
         return ()
     stages = stages_of(recording, resolved.fleet)
@@ -75,7 +76,7 @@ def of(recording: Recording, resolved: Resolved) -> tuple[Finding, ...]:
 
 
 def stages_of(recording: Recording, fleet: Fleet) -> Stages:
-    """Mean seconds by stage over all requests that came and were not turned away."""
+    """Mean seconds by stage over all requests that arrived and were not rejected."""
     came = ~np.isin(recording.requests.status, (reasons.EXPECTED, reasons.REJECTED))
     requests, legs = recording.requests[came], recording.legs[came]
     ways = recording.journeys[: len(recording.requests)][came]
@@ -109,7 +110,7 @@ def run_end_s(recording: Recording) -> float:
 
 
 def steps_of_role(recording: Recording, resolved: Resolved, role: str) -> Table:
-    """The steps of all servers of a role."""
+    """The steps of all servers with a role."""
     servers = [k for k, each in enumerate(resolved.replicas) if each.replica.role == role]
     steps: Table = recording.steps[np.isin(recording.steps.replica, servers)]
     return steps
@@ -123,7 +124,7 @@ def share_of(seconds: float, stages: Stages) -> float:
 
 
 def prefill_too_small(recording: Recording, resolved: Resolved, stages: Stages) -> Finding | None:
-    """TTFT is queueing in front of prefill servers that compute all the time."""
+    """TTFT is dominated by queueing for prefill servers that are always busy."""
     share = share_of(stages.prefill_queue_s, stages)
     servers = sum(each.replica.role == "prefill" for each in resolved.replicas)
     arrivals = recording.requests.arrival_s[np.isfinite(recording.requests.arrival_s)]
@@ -155,12 +156,12 @@ def prefill_too_small(recording: Recording, resolved: Resolved, stages: Stages) 
         wanted = math.ceil(float(steps.duration_s.sum()) / arrival_span_s)
         if wanted > servers:
             numbers["prefill_servers_wanted"] = float(wanted)
-            words += f"; at this rate of arrivals their work would fill {wanted}"
+            words += f"; this arrival rate needs {wanted}"
     return Finding("prefill pool too small", words, numbers)
 
 
 def decode_full(recording: Recording, resolved: Resolved, stages: Stages) -> Finding | None:
-    """KV that is ready cannot be fetched, for want of blocks on the decode servers."""
+    """KV that is ready cannot be transferred: the decode servers lack blocks."""
     servers = [k for k, each in enumerate(resolved.replicas) if each.replica.role == "decode"]
     share = share_of(stages.blocks_s, stages)
     peak = float((recording.replica_peaks[servers] / recording.replica_blocks[servers]).max())
@@ -187,7 +188,7 @@ def decode_full(recording: Recording, resolved: Resolved, stages: Stages) -> Fin
 
 
 def silent_seconds(recording: Recording, resolved: Resolved) -> float:
-    """Seconds in which requests were at the decode pool and no decode server was in a step."""
+    """Seconds with requests at the decode pool and no decode server in a step."""
     steps = steps_of_role(recording, resolved, "decode")
     requests, ways = recording.requests, recording.journeys[: len(recording.requests)]
     there = np.isfinite(ways.prefill_end_s) & (requests.status != reasons.REJECTED)
@@ -205,7 +206,7 @@ def silent_seconds(recording: Recording, resolved: Resolved) -> float:
 
 
 def over_admission(recording: Recording) -> Finding | None:
-    """Decode servers take in more than they can keep: what they preempt they prefill again."""
+    """Decode servers admit more requests than fit: preempted requests are prefilled again."""
     preemptions = int(recording.requests.num_preemptions.sum())
     again = int(recording.requests.recomputed_tokens.sum(dtype=np.int64))
     prompts = int(recording.requests.num_prompt_tokens.sum(dtype=np.int64))
@@ -227,7 +228,7 @@ def over_admission(recording: Recording) -> Finding | None:
 
 
 def link_too_slow(recording: Recording, resolved: Resolved, stages: Stages) -> Finding | None:
-    """Requests spend more time on the link than on all else together on their way to decoding."""
+    """Before decoding, requests spend more time on the link than on everything else together."""
     share = share_of(stages.transfer_s, stages)
     ways = recording.journeys[: len(recording.requests)]
     moved = ways[np.isfinite(ways.start_s)]
@@ -254,7 +255,7 @@ def link_too_slow(recording: Recording, resolved: Resolved, stages: Stages) -> F
 
 
 def not_used(recording: Recording) -> Finding | None:
-    """KV lay ready at the prefill server and the decode server computed it again."""
+    """KV was ready at the prefill server, and the decode server computed it again."""
     ways = recording.journeys[: len(recording.requests)]
     unused = (ways.outcome == KV_UNUSED) & np.isfinite(recording.requests.first_scheduled_s)
     if not unused.any():
@@ -271,7 +272,7 @@ def not_used(recording: Recording) -> Finding | None:
 
 
 def loads_fail(recording: Recording) -> Finding | None:
-    """KV was lost on its way."""
+    """KV was lost in transfer."""
     outcome = recording.journeys.outcome[: len(recording.requests)]
     failed, again = int((outcome == LOAD_FAILED).sum()), int((outcome == LOAD_RECOMPUTED).sum())
     if failed + again == 0:

@@ -1,7 +1,7 @@
-"""What a reader takes home: steps.csv, requests.csv, the scenario file; the servers' commands are
-sim/results/serve_flags.py.
+"""Files of a run: steps.csv, requests.csv, the scenario file. Commands of the servers:
+serve_flags.py.
 
-Units stand in the header names: _s seconds, everything else counts or tokens.
+Units are in the header names: _s seconds, everything else counts or tokens.
 """
 
 import csv
@@ -87,7 +87,7 @@ Row = Sequence[Any]
 
 
 def step_rows(recording: Recording, resolved: Resolved) -> Iterator[Row]:
-    """One row a step, in the order of STEP_COLUMNS; the seconds by cause follow under a
+    """One row per step, in the order of STEP_COLUMNS, followed by the seconds by cause under a
     roofline."""
     roofline = has_breakdown(resolved)
     budgets = resolved.policy.max_num_batched_tokens.tolist()
@@ -135,7 +135,7 @@ def request_rows(
     label: Callable[[int], str],
     class_names: Sequence[str],
 ) -> Iterator[Row]:
-    """One row a request, in the order of REQUEST_COLUMNS. Empty: it never came to that."""
+    """One row per request, in the order of REQUEST_COLUMNS. Empty: it did not happen."""
     requests, slo = recording.requests, resolved.scenario.slo
     good = metrics.goodput(requests, slo).tolist() if slo is not None else [None] * len(requests)
     finished = requests.status == reasons.FINISHED
@@ -171,7 +171,7 @@ def request_rows(
 
 
 def transfer_columns(recording: Recording) -> list[list[Any]]:
-    """The way of each request's KV from one server to another; all empty where it stays."""
+    """The KV transfer of each request; all columns empty without one."""
     count = len(recording.requests)
     if len(recording.legs) == 0:
         return [[None] * count] * 5
@@ -203,7 +203,7 @@ def write_csv(stream: TextIO, columns: Sequence[str], rows: Iterable[Row]) -> No
 
 
 def cell(value: Any) -> Any:
-    """A value as it stands in a file: at most nine decimals; true and false in words."""
+    """A value as written to a file: at most nine decimals; booleans as true and false."""
     if isinstance(value, bool | np.bool_):
         return "true" if value else "false"
     if isinstance(value, float):
@@ -221,10 +221,9 @@ def write_trace(
     class_names: Sequence[str],
     base_folder: Path | None = None,
 ) -> tuple[Path, Path, Path]:
-    """steps.csv, requests.csv and scenario.json in `folder`, which is made. Returns their paths.
-
-    `base_folder`: where the scenario's file lies; the copy names it from where the copy lies.
-    """
+    """Write steps.csv, requests.csv and scenario.json to `folder`, which is created. Returns their
+    paths. `base_folder`: the folder of the scenario file; paths in the copy are relative to the
+    copy."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = folder / "steps.csv", folder / "requests.csv", folder / "scenario.json"
     with paths[0].open("w", encoding="utf-8", newline="") as stream:
@@ -238,7 +237,7 @@ def write_trace(
 
 
 def moved(scenario: Scenario, old: Path, new: Path) -> Scenario:
-    """A scenario file of the folder `old` as it must stand in `new`: its trace by another path."""
+    """A scenario of folder `old` for folder `new`: the path of its trace file is adapted."""
     if scenario.workload.file is None:
         return scenario
     file = os.path.relpath((old / scenario.workload.file).resolve(), new.resolve())

@@ -1,8 +1,8 @@
-"""What a run comes to: the summary of a Recording. Definitions: docs/metrics.md.
+"""The metrics of a run: the summary of a Recording. Definitions: docs/metrics.md.
 
-Everything is computed from columns of the trace's tables; item records are not needed. Times are
-seconds. A request counts in the latency blocks as far as it came: an aborted one that emitted a
-token has a TTFT; TPOT and E2E are those of finished requests.
+Everything is computed from columns of the recording; item records are not needed. Times are
+seconds. An aborted request that emitted a token has a TTFT; TPOT and E2E are those of finished
+requests.
 """
 
 from typing import Any
@@ -41,11 +41,10 @@ def percentile_block(values: Floats) -> dict[str, float] | None:
 
 
 def weighted_block(values: Floats, counts: NDArray[np.int64]) -> dict[str, float] | None:
-    """The same of `values[i]` taken `counts[i]` times each, without writing them out.
+    """The same for `values[i]` repeated `counts[i]` times, without expanding them.
 
-    Equal to numpy.percentile of np.repeat(values, counts): the k-th smallest of N stands where the
-    running count passes k, and a percentile q lies at k = q / 100 (N - 1) between two of them.
-    """
+    Equal to numpy.percentile of np.repeat(values, counts): the k-th smallest of N is where the
+    cumulative count exceeds k, and percentile q interpolates at k = q / 100 (N - 1)."""
     values, counts = values[counts > 0], counts[counts > 0]
     total = int(counts.sum())
     if total == 0:
@@ -71,7 +70,7 @@ def itl_values(recording: Recording) -> tuple[Floats, NDArray[np.int64]]:
     """Every inter-token gap of the run as (seconds, how often).
 
     A regular gap lasts from the end of its replica's previous step to the end of its own; the
-    others are rows of trace.gaps.
+    others are rows of recording.gaps.
     """
     steps = recording.steps
     by_replica = np.argsort(steps.replica, kind="stable")
@@ -83,7 +82,7 @@ def itl_values(recording: Recording) -> tuple[Floats, NDArray[np.int64]]:
 
 
 def ttft_s(requests: Table) -> Floats:
-    """Arrival to first output token, nan where there is none."""
+    """Arrival to first output token, nan without one."""
     return np.asarray(requests.first_token_s - requests.arrival_s)
 
 
@@ -100,8 +99,7 @@ def tpot_s(requests: Table) -> Floats:
 
 
 def goodput(requests: Table, slo: Slo) -> NDArray[np.bool_]:
-    """Which requests finished and met every limit. A single token has no gap and no TPOT to
-    miss."""
+    """Which requests finished and met every limit. A single output token has no gap and no TPOT."""
     values = {
         "ttft_s": ttft_s(requests),
         "e2e_s": e2e_s(requests),
@@ -115,12 +113,12 @@ def goodput(requests: Table, slo: Slo) -> NDArray[np.bool_]:
 
 
 def present(values: Floats) -> dict[str, float] | None:
-    """A percentile block of what is not nan."""
+    """A percentile block of the values that are not nan."""
     return percentile_block(values[~np.isnan(values)])
 
 
 def counted(names: tuple[str, ...], codes: NDArray[np.int32]) -> dict[str, int]:
-    """How often each name occurs, those that do, most frequent first."""
+    """Count of each name that occurs, most frequent first."""
     counts = np.bincount(codes, minlength=len(names))
     return {names[k]: int(counts[k]) for k in np.argsort(-counts, kind="stable") if counts[k]}
 
@@ -129,7 +127,7 @@ def counted(names: tuple[str, ...], codes: NDArray[np.int32]) -> dict[str, int]:
 
 
 def summary(recording: Recording, resolved: Resolved) -> dict[str, Any]:
-    """All figures of the run, in the shape and the order of `run --summary json`."""
+    """All metrics of the run, in the shape and the order of `run --summary json`."""
     requests, steps = recording.requests, recording.steps
     duration = duration_s(recording)
     finished = requests[requests.status == reasons.FINISHED]
@@ -181,7 +179,7 @@ def summary(recording: Recording, resolved: Resolved) -> dict[str, Any]:
 
 
 def expected_error(resolved: Resolved) -> float | None:
-    """The largest of the servers' kinds, None where none of them has one."""
+    """The largest expected error of the kinds of servers, None without any."""
     errors = [replica.expected_error for replica in resolved.replicas]
     return max((error for error in errors if error is not None), default=None)
 
@@ -194,14 +192,13 @@ def over_legs(recording: Recording, column: str) -> int:
 
 
 def queue_s(recording: Recording) -> Floats:
-    """Arrival to the first step of its own, nan where it never got there: under disaggregation that
-    of the prefill leg."""
+    """Arrival to its first step, nan without one: under disaggregation the first prefill step."""
     first = recording.legs if len(recording.legs) else recording.requests
     return np.asarray(first.first_scheduled_s - recording.requests.arrival_s)
 
 
 def prefix_hit_tokens(recording: Recording) -> int:
-    """Prompt tokens that were not computed since their KV was at hand: in the prefix cache of the
+    """Prompt tokens that were not computed because their KV was cached: in the prefix cache of the
     server that computed the rest, or in the KV store."""
     if len(recording.legs) == 0:
         return int(recording.requests.hit_tokens.sum(dtype=np.int64))
@@ -211,7 +208,7 @@ def prefix_hit_tokens(recording: Recording) -> int:
 
 
 def transfers(recording: Recording) -> dict[str, Any]:
-    """What only disaggregated serving fills in: KV that went from prefill to decode servers.
+    """Metrics of disaggregated serving: KV transfers from prefill to decode servers.
 
     kv_transfer_s: from the start of a transfer, its blocks reserved, to its end."""
     ways = recording.journeys[: len(recording.requests)]
@@ -230,7 +227,7 @@ def transfers(recording: Recording) -> dict[str, Any]:
 
 
 def swapped_bytes(row: Any, steps: Table) -> int:
-    """KV that went to host memory and came back, over all GPUs of a replica."""
+    """KV swapped to host memory and back, over all GPUs of a replica."""
     blocks = steps.swapped_out_blocks.sum(dtype=np.int64)
     blocks += steps.swapped_in_blocks.sum(dtype=np.int64)
     return int(blocks * row.swap_block_bytes * row.num_gpus)
@@ -251,7 +248,7 @@ def per_second(count: int, duration: float) -> float:
 def utilisations(
     recording: Recording, resolved: Resolved, duration: float
 ) -> tuple[float | None, float | None]:
-    """Share of the GPUs' peak FLOP/s and bytes/s that the run's useful work took.
+    """Share of the GPUs' peak FLOP/s and bytes/s used by the useful work of the run.
 
     None where no model or no GPU is named.
     """
@@ -277,7 +274,7 @@ def steps_of(recording: Recording, k: int, num_replicas: int) -> Table:
 def replica_summary(
     recording: Recording, k: int, replica: ResolvedReplica, duration: float
 ) -> dict[str, Any]:
-    """One server's share of the run."""
+    """The metrics of one server."""
     steps = steps_of(recording, k, len(recording.replica_blocks))
     busy = float(steps.duration_s.sum())
     return {

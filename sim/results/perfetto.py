@@ -1,9 +1,10 @@
 """A run as a Chrome trace, the JSON that https://ui.perfetto.dev and chrome://tracing open.
 
-One process for the steps of each replica (what ran, with counters for budget, queue and KV), one
-for the requests, a track each: waiting, prefill chunks, decodes, preemptions, and one for KV on its
-way between replicas, with arrows from the step that computed it to the one that decodes. Times are
-microseconds on the run's clock. The viewer ignores colours, so names carry the meaning.
+One process for the steps of each replica (with counters for budget, queue and KV), one for the
+requests with one track each (waiting, prefill chunks, decodes, preemptions), and one for KV
+transfers between replicas, with arrows from the step that computed the KV to the one that decodes.
+Times are microseconds on the clock of the run. The viewer ignores colours, so names carry the
+meaning.
 """
 
 import json
@@ -18,7 +19,7 @@ from sim.scenario.load import Resolved
 
 __all__ = ["MOST_TRACKS", "trace_events", "write_perfetto"]
 
-MOST_TRACKS = 2_000  # requests with a track of their own; the viewer grows slow beyond
+MOST_TRACKS = 2_000  # requests with a track; the viewer becomes slow with more
 REQUESTS, TRANSFERS, STEPS = 1, 2, 100  # process ids; replica k has STEPS + k
 Event = dict[str, Any]
 
@@ -26,7 +27,7 @@ Event = dict[str, Any]
 def write_perfetto(
     stream: TextIO, recording: Recording, resolved: Resolved, label: Callable[[int], str]
 ) -> None:
-    """Write the trace, an event a line."""
+    """Write the trace, one event per line."""
     stream.write('{"displayTimeUnit": "ms", "traceEvents": [\n')
     for k, event in enumerate(trace_events(recording, resolved, label)):
         stream.write((",\n" if k else "") + json.dumps(event, separators=(",", ":")))
@@ -122,8 +123,8 @@ def _waits(recording: Recording, shown: int) -> Iterator[Event]:
 
 
 def _work(recording: Recording, shown: int) -> Iterator[Event]:
-    """A slice for each request in each step: a chunk of its prompt, or a decode. A prefill leg's
-    chunks stand on the track of its request; its token goes nowhere but to the next server."""
+    """A slice for each request in each step: a chunk of its prompt, or a decode. Chunks on a
+    prefill server are on the track of the request; its first token goes to the decode server."""
     step_of = np.repeat(np.arange(len(recording.steps)), recording.steps.num_items)
     num_prompt_tokens, users = recording.requests.num_prompt_tokens, len(recording.requests)
     for step, item in zip(step_of.tolist(), recording.items, strict=True):
@@ -142,8 +143,8 @@ def _work(recording: Recording, shown: int) -> Iterator[Event]:
 
 
 def _transfers(recording: Recording, label: Callable[[int], str], shown: int) -> Iterator[Event]:
-    """KV on its way: a slice on the request's track for what comes after its prefill, a slice on
-    the first free track of its sender, and arrows from the last step there to the first one at its
+    """A KV transfer: a slice on the track of the request for the part after its prefill, a slice on
+    the first free track of the sender, and arrows from the last step there to the first step at the
     receiver."""
     yield _name("process_name", TRANSFERS, 0, "KV transfers")
     ways = recording.journeys[: len(recording.requests)]

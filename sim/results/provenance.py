@@ -1,4 +1,5 @@
-"""How sure the milliseconds of a run are: where step times come from, and where it goes beyond."""
+"""Where the step times of a run come from, their expected error, and what lies outside the
+calibrated range."""
 
 import numpy as np
 
@@ -19,13 +20,13 @@ __all__ = [
     "step_times",
 ]
 
-ADDS_UP = "where a small error of every step adds up: trust the direction more than the seconds"
-QUEUE_SHARE = 0.5  # of the mean TTFT: from here on an error of step times is amplified
+ADDS_UP = "which amplifies small errors of step times: trust the direction more than the seconds"
+QUEUE_SHARE = 0.5  # of the mean TTFT; above it an error of step times is amplified
 
 
 def provenance(recording: Recording, resolved: Resolved) -> tuple[str, ...]:
-    """Sentences on the step times of a run; none for the linear toy, which claims nothing. Error
-    bars are those of one step, see docs/metrics.md."""
+    """Notes on the step times of a run; none for the linear toy. Errors are those of one step, see
+    docs/metrics.md."""
     notes = step_notes(recording, resolved)
     queued = queue_share(recording)
     if notes and queued > QUEUE_SHARE:
@@ -34,8 +35,8 @@ def provenance(recording: Recording, resolved: Resolved) -> tuple[str, ...]:
 
 
 def step_notes(recording: Recording, resolved: Resolved) -> list[str]:
-    """The class of a run's step times, their expected error, and what of the run goes beyond; of
-    servers of several kinds for each of them. Pools whose servers are alike are one kind."""
+    """The class of the step times, their expected error, and what lies outside the calibrated
+    range, for each kind of server. Pools of equal servers are one kind."""
     kinds: dict[str, list[int]] = {}
     for k, replica in enumerate(resolved.replicas):
         kinds.setdefault(kind_of(replica), []).append(k)
@@ -43,20 +44,20 @@ def step_notes(recording: Recording, resolved: Resolved) -> list[str]:
     for name, servers in kinds.items():
         roles = {resolved.replicas[k].replica.role for k in servers} - {"both"}
         pool = f"{roles.pop()} " if len(roles) == 1 else ""
-        who = f"{pool}servers {name}: " if len(kinds) > 1 else ""
-        notes += [who + note for note in notes_of_kind(recording, resolved, servers)]
+        kind = f"{pool}servers {name}: " if len(kinds) > 1 else ""
+        notes += [kind + note for note in notes_of_kind(recording, resolved, servers)]
     return notes
 
 
 def kind_of(replica: ResolvedReplica) -> str:
-    """What a reader calls the step times of servers that are alike."""
+    """The short name of the step times of equal servers."""
     if replica.profile is not None:
         return f"as measured in {replica.profile.name}"
     return f"on {replica.gpu.title}, {replica.precision}" if replica.gpu else replica.precision
 
 
 def notes_of_kind(recording: Recording, resolved: Resolved, servers: list[int]) -> list[str]:
-    """The notes on the step times of servers that are alike."""
+    """The notes on the step times of equal servers."""
     replica = resolved.replicas[servers[0]]
     if replica.profile is not None:
         return [measured(replica.profile), *beyond(recording, replica, servers)]
@@ -66,7 +67,7 @@ def notes_of_kind(recording: Recording, resolved: Resolved, servers: list[int]) 
 
 
 def step_times(gpu: catalog.Gpu, precision: str) -> str:
-    """The class of the step times of a GPU and the error to expect of one."""
+    """The class of the step times of a GPU, and the expected error of one step."""
     known = efficiency(gpu.name, precision)
     share = f"{known.left_out_error or known.mean_error:.1%}"
     if known.kind == "calibrated":
@@ -78,7 +79,7 @@ def step_times(gpu: catalog.Gpu, precision: str) -> str:
 
 
 def measured(profile: Profile) -> str:
-    """The same of a measured profile."""
+    """The same for a measured profile."""
     where = "on another machine" if profile.imported else "here"
     threads = f", {profile.threads} threads" if profile.threads else ""
     return (
@@ -88,8 +89,8 @@ def measured(profile: Profile) -> str:
 
 
 def outside(known: Efficiency | Profile, tokens: int, decodes: int, context: int) -> list[str]:
-    """What lies outside the rows that the constants were fitted to: the most tokens and decodes of
-    a step, the longest context."""
+    """What exceeds the rows that the constants were fitted to: tokens and decodes per step,
+    context."""
     reached = {
         "tokens in a step": (tokens, known.max_tokens),
         "decodes in a step": (decodes, known.max_batch),
@@ -103,8 +104,7 @@ def outside(known: Efficiency | Profile, tokens: int, decodes: int, context: int
 
 
 def queue_share(recording: Recording) -> float:
-    """Waiting before the first step, as a share of the time to the first token, over all requests
-    that got one."""
+    """Time before the first step as a share of TTFT, over all requests with a first token."""
     served = ~np.isnan(recording.requests.first_token_s)
     requests = recording.requests[served]
     scheduled = (recording.legs if len(recording.legs) else recording.requests)[served]
@@ -114,7 +114,7 @@ def queue_share(recording: Recording) -> float:
 
 
 def beyond(recording: Recording, replica: ResolvedReplica, servers: list[int]) -> list[str]:
-    """What of the steps of servers that are alike lies outside the calibrated range."""
+    """What of the steps of equal servers is outside the calibrated range."""
     alone = len(recording.replica_blocks) == len(servers)
     steps = recording.steps if alone else recording.steps[np.isin(recording.steps.replica, servers)]
     longest = 0

@@ -1,8 +1,7 @@
 """One simulation from a scenario: build the workload, resolve, run, summarise.
 
-The command line, the pages and the tests call `simulate`. A path in a scenario is opened only
-when the caller says in which folder files may lie (`base_folder`), or hands over the content of
-an upload.
+The command line, the pages and the tests call `simulate`. A path in a scenario is opened only when
+the caller names the folder of files (`base_folder`) or passes the content of an upload.
 """
 
 import hashlib
@@ -18,6 +17,7 @@ from sim.cluster import simulator
 from sim.core.recording import Recording
 from sim.results import diagnosis, metrics
 from sim.results.provenance import provenance
+from sim.results.rejections import rejection_sentences
 from sim.scenario.load import Resolved, Scenario, ScenarioError, resolve
 from sim.workload.spec import WorkloadSpec
 from sim.workload.trace_reader import Imported, read_trace
@@ -28,12 +28,12 @@ __all__ = ["Result", "simulate", "workload_of"]
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What was asked, with which settings, and what happened."""
+    """The settings, the workload and the recording of a run."""
 
     resolved: Resolved
     workload: Workload
     recording: Recording
-    notes: tuple[str, ...]  # of the settings, the import and what is wrong with the run
+    notes: tuple[str, ...]  # notes on settings, import, step times and failure modes
 
     @property
     def scenario(self) -> Scenario:
@@ -41,7 +41,7 @@ class Result:
 
     @cached_property
     def summary(self) -> dict[str, Any]:
-        """The summary of sim.metrics, computed once."""
+        """The summary of metrics.py, computed once."""
         return metrics.summary(self.recording, self.resolved)
 
     @cached_property
@@ -49,9 +49,14 @@ class Result:
         """Failure modes of disaggregated serving that are true of the run."""
         return diagnosis.of(self.recording, self.resolved)
 
+    @cached_property
+    def rejections(self) -> tuple[str, ...]:
+        """One sentence per limit that rejected requests: the numbers and what lets them in."""
+        return rejection_sentences(self.recording, self.resolved)
+
     @property
     def all_rejected(self) -> bool:
-        """Did no request ever reach the scheduler?"""
+        """Whether no request reached the scheduler."""
         return len(self.workload) > 0 and self.summary["rejected"] == len(self.workload)
 
 
@@ -66,9 +71,9 @@ def simulate(
 ) -> Result:
     """Run a scenario. ScenarioError for a configuration or a file that is refused.
 
-    deadline_s: seconds of this machine's time after which the run ends as bounded. cancelled: asked
-    between slices of steps. uploads: content of files by their sha256, or by name where a scenario
-    gives no sha256. record_items: keep what each request got in each step.
+    deadline_s: wall seconds after which the run ends with status bounded. cancelled: polled between
+    slices of steps. uploads: content of files by sha256, or by name where the scenario gives no
+    sha256. record_items: record the tokens of each request in each step.
     """
     resolved = resolve(scenario)
     workload, notes = workload_of(scenario, base_folder=base_folder, uploads=uploads)
@@ -91,8 +96,8 @@ def run_resolved(
     cancelled: Callable[[], bool] = lambda: False,
     record_items: bool = True,
 ) -> Result:
-    """The same for a workload at hand: a page that only moves a dial builds it once. ScenarioError
-    for a cluster whose tables this machine has no memory for."""
+    """The same for an existing workload: a page that moves a dial builds it once. ScenarioError for
+    a cluster whose tables do not fit in memory."""
     limits = resolved.scenario.limits
     try:
         recording = simulator.run(
@@ -126,15 +131,15 @@ def workload_of(
     base_folder: Path | None = None,
     uploads: Mapping[str, bytes] | None = None,
 ) -> tuple[Workload, tuple[str, ...]]:
-    """The requests of a scenario and what there is to say of them. ScenarioError for a file that is
-    not at hand or cannot be read."""
+    """The requests of a scenario, and notes on them. ScenarioError for a file that is missing or
+    cannot be read."""
     return requests_of(scenario.workload, scenario.seed, base_folder, uploads or {})
 
 
 def requests_of(
     spec: WorkloadSpec, seed: int, base_folder: Path | None, uploads: Mapping[str, bytes]
 ) -> tuple[Workload, tuple[str, ...]]:
-    """The same from all that the requests depend on."""
+    """The same, from everything that the requests depend on."""
     try:
         if spec.file is None:
             return build_workload(spec, seed), ()
@@ -156,7 +161,7 @@ def requests_of(
 
 
 def notes_of(imported: Imported) -> tuple[str, ...]:
-    """What became of a file's rows, in words."""
+    """Notes on the rows of a file: taken, refused, beyond the limit."""
     counts = f"{imported.taken:,} of {imported.num_rows:,} rows taken as {imported.format}"
     notes = [counts, *imported.notes]
     if imported.left_out:
@@ -170,7 +175,8 @@ def notes_of(imported: Imported) -> tuple[str, ...]:
 def source_of(
     spec: WorkloadSpec, base_folder: Path | None, uploads: Mapping[str, bytes]
 ) -> Path | bytes:
-    """The uploaded bytes, or the path of the file; without either the file is asked for."""
+    """The uploaded bytes, or the path of the file. ScenarioError asks for the file
+    without either."""
     name = spec.file or ""
     key = spec.sha256 or name
     if key in uploads:
@@ -181,6 +187,6 @@ def source_of(
     if not path.is_file():
         raise ScenarioError([f"workload.file: no such file: {path}"], "workload.file")
     if spec.sha256 and hashlib.sha256(path.read_bytes()).hexdigest() != spec.sha256:
-        words = f"workload.file: {path} is not the file that the scenario means: its sha256 differs"
+        words = f"workload.file: the sha256 of {path} differs from the scenario's"
         raise ScenarioError([words], "workload.file")
     return path

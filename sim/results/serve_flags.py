@@ -1,9 +1,11 @@
-"""The commands that start the servers of a scenario, as their engines spell the flags: one for each
+"""The commands that start the servers of a scenario, with the flags of their engines: one for each
 kind of server."""
 
 import json
 import shlex
 from collections.abc import Callable, Sequence
+
+import yaml
 
 from sim.engines.knobs.base import EngineKnobs
 from sim.engines.knobs.sglang import Sglang
@@ -19,15 +21,15 @@ __all__ = ["sglang_server_flags", "trtllm_serve_files", "vllm_serve_flags"]
 KV_ROLES = {"prefill": "kv_producer", "decode": "kv_consumer"}
 ABOUT_NIXL = (
     "# Prefill and decode by NixlConnector, checked against vLLM 0.26.0. Each server needs a\n"
-    "# VLLM_NIXL_SIDE_CHANNEL_HOST and _PORT of its own, and a proxy in front: it sends each\n"
+    "# separate VLLM_NIXL_SIDE_CHANNEL_HOST and _PORT, and a proxy in front: it sends each\n"
     "# request to a prefill server with max_tokens = 1, then, with the kv_transfer_params of its\n"
     "# answer, to a decode server."
 )
 
 
 def vllm_serve_flags(resolved: Resolved) -> str:
-    """The commands that start these servers, derived values written out but for the KV pool, which
-    a server measures itself. ValueError where the scenario names no model, or not vLLM."""
+    """The commands that start these servers, with derived values except the KV pool, which a server
+    measures itself. ValueError without a model or for an engine other than vLLM."""
     return blocks(resolved, lambda replica: vllm_command(resolved, replica))
 
 
@@ -57,9 +59,9 @@ def kv_transfer(resolved: Resolved, replica: ResolvedReplica) -> list[str]:
 
 
 def trtllm_serve_files(resolved: Resolved) -> tuple[str, str]:
-    """(the command that starts this server, the content of its extra_llm_api_options.yaml), of the
-    first kind of servers; the server measures the KV pool itself where it was left open. ValueError
-    where the scenario names no model, or not TensorRT-LLM."""
+    """(the command that starts this server, the content of its extra_llm_api_options.yaml), for the
+    first kind of servers; the server measures the KV pool itself where it is null. ValueError
+    without a model or for an engine other than TensorRT-LLM."""
     replica = resolved.replicas[0]
     knobs = served(replica, (TensorRtLlm,), "num_blocks", "trtllm-serve")
     assert isinstance(knobs, TensorRtLlm)
@@ -68,15 +70,15 @@ def trtllm_serve_files(resolved: Resolved) -> tuple[str, str]:
         *knobs.serve_flags(),
         "--extra_llm_api_options extra_llm_api_options.yaml",
     ]
-    options = knobs.serve_yaml(free_gpu_memory_fraction=free_fraction(replica.replica) or 1.0)
+    options = knobs.extra_llm_api_options(free_fraction(replica.replica) or 1.0)
     if replica.replica.kv_cache_dtype != "auto":
-        options += f"  dtype: {replica.replica.kv_cache_dtype}\n"
-    return command(replica, flags), options
+        options["kv_cache_config"]["dtype"] = replica.replica.kv_cache_dtype
+    return command(replica, flags), yaml.safe_dump(options, sort_keys=False)
 
 
 def sglang_server_flags(resolved: Resolved) -> str:
-    """The commands that start these servers, with the overlap schedule off as in the rule
-    simulated. ValueError where the scenario names no model, or not SGLang."""
+    """The commands that start these servers, with the overlap schedule off, as simulated.
+    ValueError without a model or for an engine other than SGLang."""
     return blocks(resolved, sglang_command)
 
 
@@ -97,7 +99,7 @@ def sglang_command(replica: ResolvedReplica) -> str:
 
 
 def blocks(resolved: Resolved, one: Callable[[ResolvedReplica], str]) -> str:
-    """The command of a lone server; of a cluster one for each kind, with how many there are."""
+    """The command of a single server; for a cluster one for each kind, with its count."""
     if len(resolved.replicas) == 1:
         return one(resolved.replicas[0])
     kinds = {id(replica): replica for replica in resolved.replicas}
@@ -117,7 +119,7 @@ def served(
     """The knobs of a replica, without the KV pool (the knob `pool`) where that was derived.
     ValueError without a model, or for an engine that `server` does not start."""
     if replica.model is None:
-        raise ValueError("the scenario names no model, so there is nothing to serve")
+        raise ValueError("the scenario names no model, so no server can be started")
     if not isinstance(replica.knobs, kinds):
         raise ValueError(f"{server} does not start a server of {replica.knobs.engine}")
     knobs: EngineKnobs = replica.knobs
@@ -127,7 +129,7 @@ def served(
 
 
 def command(replica: ResolvedReplica, flags: Sequence[str]) -> str:
-    """The server's command with its model and flags, a flag a line."""
+    """The command of the server with its model and flags, one flag per line."""
     assert replica.model is not None
     asked = replica.replica.model
     name = shlex.quote(asked if isinstance(asked, str) else replica.model.name)

@@ -1,9 +1,9 @@
-"""A scenario: everything a run is made of, in one frozen, validated object.
+"""A scenario: all settings of a run, in one frozen, validated object.
 
 It is the state of a page, the input of the command line, the cache key and the caption of an
 export; a run is reproducible from it. `load_scenario` and `parse_scenario` read one, `resolve`
-fills in what is null and refuses what the engine refuses to start with. All raise ScenarioError
-in words. Units: s, bytes, tokens.
+derives null values and refuses configurations that the engine refuses. All raise ScenarioError.
+Units: s, bytes, tokens.
 """
 
 import json
@@ -21,7 +21,7 @@ from sim.latency import model as latency_model
 from sim.scenario.resolve import ResolvedReplica, resolve_replica
 from sim.scenario.resolve_topology import check_roles, fleet_of
 from sim.scenario.spec import Limits, Replica, Scenario, Slo
-from sim.validation.errors import ScenarioError, complaints
+from sim.validation.errors import ScenarioError, validation_error
 
 __all__ = [
     "Limits",
@@ -37,11 +37,11 @@ __all__ = [
 
 
 def parse_scenario(data: Any) -> Scenario:
-    """A scenario from parsed JSON or TOML. ScenarioError: one sentence a problem."""
+    """A scenario from parsed JSON or TOML. ScenarioError: one sentence per problem."""
     try:
         return Scenario.model_validate(data)
     except ValidationError as error:
-        raise complaints(error, data, Scenario) from None
+        raise validation_error(error, data, Scenario) from None
 
 
 def load_scenario(path: str | Path) -> Scenario:
@@ -60,7 +60,7 @@ def load_scenario(path: str | Path) -> Scenario:
         raise ScenarioError([f"{path}: nested too deeply"]) from None
     except ScenarioError as error:
         problems = [f"{path}: {problem}" for problem in error.problems]
-        raise ScenarioError(problems, error.field) from None
+        raise ScenarioError(problems, error.field, code=error.code, limit=error.limit) from None
     except ValueError as error:
         kind = "TOML" if path.suffix.lower() == ".toml" else "JSON"
         raise ScenarioError([f"{path}: not {kind}: {error}"]) from None
@@ -71,18 +71,18 @@ def load_scenario(path: str | Path) -> Scenario:
 
 @dataclass(frozen=True, eq=False)
 class Resolved:
-    """A scenario that can run. `replicas`, `policy` and `latency` have one entry a server."""
+    """A scenario that can run. `replicas`, `policy` and `latency` have one entry per server."""
 
     scenario: Scenario
     replicas: tuple[ResolvedReplica, ...]
     policy: np.recarray[Any, Any]
     latency: np.recarray[Any, Any]
-    notes: tuple[str, ...]  # what a reader should know and is no error
+    notes: tuple[str, ...]  # notes for the reader, not errors
     fleet: Fleet
 
 
 def resolve(scenario: Scenario) -> Resolved:
-    """Fill in what is null and look everything up. ScenarioError where the engine would refuse."""
+    """Derive null values and look up names. ScenarioError where the engine refuses to start."""
     check_roles(scenario)
     kinds = [
         resolve_replica(replica, f"replicas[{k}]") for k, replica in enumerate(scenario.replicas)
@@ -102,7 +102,7 @@ def resolve(scenario: Scenario) -> Resolved:
 
 
 def derived_notes(kinds: Sequence[ResolvedReplica]) -> tuple[str, ...]:
-    """The values that were derived, of each kind of replica."""
+    """The derived values of each kind of replica."""
     notes = []
     for k, kind in enumerate(kinds):
         if kind.derived:

@@ -1,7 +1,6 @@
-"""A replica of a scenario with every number filled in: names looked up in the catalogue, knobs that
-were null derived, step times set. What the engine would refuse to start with is refused here, as a
-ScenarioError that names the field. Units: s, bytes, tokens.
-"""
+"""Resolve one replica of a scenario: look up names in the catalogue, derive null knobs, set the
+step times. A configuration that the engine refuses to start with is a ScenarioError that names the
+field. Units: s, bytes, tokens."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,11 +10,11 @@ from sim.engines.knobs.hardware import Hardware, SettingsError
 from sim.engines.knobs.vllm_v0 import VllmV0
 from sim.engines.registry import Knobs, engine_spec
 from sim.hardware import catalog, kv_pool_size
-from sim.hardware.model_config import model_of
 from sim.latency import inputs as latency_inputs
 from sim.latency import model as latency_model
 from sim.latency import profiles
 from sim.latency.efficiency import efficiency
+from sim.scenario.model_config import model_of
 from sim.scenario.spec import Linear, Measured, Replica, Roofline
 from sim.validation.errors import ScenarioError
 
@@ -24,8 +23,8 @@ __all__ = ["ResolvedReplica", "free_fraction", "resolve_replica"]
 
 @dataclass(frozen=True, eq=False)
 class ResolvedReplica:
-    """A replica with every number filled in. `derived`: names of the knobs that were null;
-    `profile`: where its step times were measured, None for a model of them."""
+    """A replica with all values set. `derived`: names of the knobs that were null; `profile`: the
+    measured profile of its step times, None for a latency model."""
 
     replica: Replica
     model: catalog.Model | None
@@ -42,8 +41,7 @@ class ResolvedReplica:
 
     @property
     def num_gpu_blocks(self) -> int:
-        """KV blocks, the null block that no request gets included, whatever the engine calls
-        them."""
+        """KV blocks, including the null block, under any engine."""
         return int(self.row.num_gpu_blocks)
 
 
@@ -58,10 +56,12 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
     for field, value in (("model", model), ("gpu", gpu)):
         if value is None and is_roofline:
             raise ScenarioError(
-                [f"{where}.{field} is missing: a roofline needs it"], f"{where}.{field}"
+                [f"{where}.{field} is missing: a roofline needs it"],
+                f"{where}.{field}",
+                code="missing",
             )
     precision = named(catalog.precision, replica.precision, f"{where}.precision") or "bf16"
-    named(latency_inputs.kv_element_bytes, replica.kv_cache_dtype, f"{where}.kv_cache_dtype")
+    named(catalog.kv_element_bytes, replica.kv_cache_dtype, f"{where}.kv_cache_dtype")
     if model is not None and model.num_heads % replica.tp:
         raise ScenarioError(
             [
@@ -69,6 +69,8 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
                 f"divided by tp {replica.tp}"
             ],
             f"{where}.tp",
+            code="heads_not_divisible_by_tp",
+            limit=model.num_heads,
         )
     link_name = replica.host_link or (gpu.host_link if gpu else None)
     host_link = named(catalog.link, link_name, f"{where}.host_link")
@@ -88,12 +90,16 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
         place = where if error.field in Replica.model_fields else f"{where}.policy"
         field = replica.policy.called.get(error.field, error.field)
         words = replica.policy.in_its_words(str(error))
-        raise ScenarioError([f"{place}: {words}"], f"{place}.{field}") from None
+        raise ScenarioError(
+            [f"{place}: {words}"], f"{place}.{field}", code=error.code, limit=error.limit
+        ) from None
     row = knobs.row()
     if isinstance(knobs, VllmV0) and row.num_host_blocks > 0:
         if host_link is None:
             raise ScenarioError(
-                [f"{where}.host_link is missing: a swap goes over it"], f"{where}.host_link"
+                [f"{where}.host_link is missing: KV is swapped over it"],
+                f"{where}.host_link",
+                code="missing",
             )
         latency_inputs.set_swap(times, knobs.block_bytes(hardware), host_link)
     return ResolvedReplica(
@@ -113,7 +119,7 @@ def resolve_replica(replica: Replica, where: str) -> ResolvedReplica:
 
 
 def profile_of(replica: Replica, where: str) -> profiles.Profile | None:
-    """The measured profile that the step times come from, None for another kind."""
+    """The measured profile of the step times, None for another latency model."""
     if not isinstance(replica.latency, Measured):
         return None
     found: profiles.Profile = named(
@@ -125,8 +131,8 @@ def profile_of(replica: Replica, where: str) -> profiles.Profile | None:
 def measured_model(
     profile: profiles.Profile, asked: catalog.Model | None, where: str
 ) -> catalog.Model | None:
-    """The model that a profile was measured with, None where the catalogue does not know it. The
-    step times of one model say nothing of another."""
+    """The model that a profile was measured with, None where it is not in the catalogue. Another
+    model in the scenario is refused."""
     try:
         own = catalog.model(profile.model)
     except ValueError:
@@ -138,6 +144,7 @@ def measured_model(
                 f"not with {asked.name}; leave model out"
             ],
             f"{where}.model",
+            code="profile_of_another_model",
         )
     return own
 
@@ -152,19 +159,19 @@ def free_fraction(replica: Replica) -> float | None:
 
 
 def named(look_up: Callable[[Any], Any], name: Any, field: str) -> Any:
-    """An entry of the catalogue, None for no name."""
+    """An entry of the catalogue, None where no name is given."""
     if name is None:
         return None
     try:
         return look_up(name)
     except ValueError as error:
-        raise ScenarioError([f"{field}: {error}"], field) from None
+        raise ScenarioError([f"{field}: {error}"], field, code="unknown_name") from None
 
 
 def latency_row(
     replica: Replica, hardware: Hardware, profile: profiles.Profile | None
 ) -> tuple[Any, float | None]:
-    """The row of latency.LATENCY, and the error to expect of it."""
+    """The LATENCY row, and the expected error of a step time."""
     model, gpu = hardware.model, hardware.gpu
     if not isinstance(replica.latency, Roofline):
         if isinstance(replica.latency, Linear):
@@ -174,7 +181,7 @@ def latency_row(
             assert profile is not None
             row = latency_model.measured(profile.coefficients.model_dump())
         if model is not None and gpu is not None:
-            kv_bytes = latency_inputs.kv_element_bytes(hardware.kv_cache_dtype)
+            kv_bytes = catalog.kv_element_bytes(hardware.kv_cache_dtype)
             latency_inputs.set_work(row, model, hardware.precision, hardware.tp, kv_bytes)
             row.peak_flops = gpu.peak_flops.get(hardware.precision, gpu.peak_flops["bf16"])
             row.bandwidth = gpu.bandwidth
@@ -186,6 +193,6 @@ def latency_row(
             model, gpu, hardware.precision, hardware.tp, hardware.kv_cache_dtype
         )
     except ValueError as error:
-        raise SettingsError("precision", str(error)) from None
+        raise SettingsError(str(error), field="precision", code="precision_not_supported") from None
     known = efficiency(gpu.name, hardware.precision)
     return row, known.left_out_error or known.mean_error

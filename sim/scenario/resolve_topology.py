@@ -1,7 +1,7 @@
-"""From a scenario to the numbers that join its servers (fleet.Fleet), and what is refused.
+"""Resolve how the servers of a scenario are connected: roles, routers, link, KV store.
 
-The KV of a token is 2 x layers x KV heads x head dim x bytes of the KV cache dtype; the link is
-that of a whole server, whatever its tensor parallelism."""
+The KV of a token is 2 x layers x KV heads x head dim x bytes of the KV cache dtype; the link
+belongs to a whole server, at any tensor parallelism."""
 
 from collections.abc import Sequence
 
@@ -11,13 +11,12 @@ from sim.cluster.cluster_state import ROLES, ROUTERS
 from sim.cluster.topology import Fleet
 from sim.engines.registry import engine_spec
 from sim.hardware import catalog
-from sim.latency import inputs as latency_inputs
 from sim.scenario.resolve import ResolvedReplica
 from sim.scenario.spec import Link, Scenario
 from sim.validation.errors import ScenarioError
 
 MOST_SERVERS = 1024
-MOST_BLOCKS = 50_000_000  # of all servers together: 48 bytes each in this program's memory
+MOST_BLOCKS = 50_000_000  # of all servers together; each takes 48 bytes of memory here
 MOST_STORE_BLOCKS = 4_000_000
 
 
@@ -32,20 +31,20 @@ def check_roles(scenario: Scenario) -> None:
             apart = ", ".join(sorted(roles - {"both"}))
             complain(
                 "disaggregation",
-                f"missing: replicas of role {apart} hand requests over, which it describes",
+                f"missing: it describes the hand-over between replicas of role {apart}",
             )
         return
     if "prefill" not in roles or "decode" not in roles:
         alone = " on one GPU there is nothing to split" if servers == 1 else ""
         complain(
             "disaggregation",
-            "prefill and decode run on GPUs of their own: at least one replica of role 'prefill' "
-            f"and one of role 'decode' are wanted{';' + alone if alone else ''}",
+            "prefill and decode run on separate GPUs: at least one replica of role 'prefill' "
+            f"and one of role 'decode' are needed{';' + alone if alone else ''}",
         )
     if "both" in roles:
         complain("replicas", "under disaggregation a replica is 'prefill' or 'decode', not 'both'")
     if scenario.link is None:
-        complain("link", "missing: KV goes from prefill to decode replicas over it")
+        complain("link", "missing: KV is transferred from prefill to decode replicas over it")
 
 
 def complain(field: str, text: str) -> None:
@@ -53,7 +52,7 @@ def complain(field: str, text: str) -> None:
 
 
 def fleet_of(scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Fleet:
-    """How the servers are joined. `replicas`: one entry a server. ScenarioError."""
+    """How the servers are connected. `replicas`: one entry per server. ScenarioError."""
     total = sum(replica.num_gpu_blocks for replica in replicas)
     if total > MOST_BLOCKS:
         complain(
@@ -73,7 +72,7 @@ def fleet_of(scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Fleet:
 
 
 def check_alike(replicas: Sequence[ResolvedReplica]) -> None:
-    """KV can be handed over only between servers that store it alike."""
+    """Refuse servers that store KV differently: it could not be transferred."""
     first = replicas[0]
     for k, replica in enumerate(replicas):
         spec, role = replica.replica, replica.replica.role
@@ -83,26 +82,29 @@ def check_alike(replicas: Sequence[ResolvedReplica]) -> None:
                 "replicas", f"{where} {no_model(replica)}: the size of the KV to move is unknown"
             )
         elif replica.model != first.model:
-            names = f"{first.model.name} is of no use to {replica.model.name}"
+            names = f"{first.model.name} cannot be used by {replica.model.name}"
             complain("replicas", f"{where}: KV of {names}")
         if spec.kv_cache_dtype != first.replica.kv_cache_dtype:
             complain("replicas", f"{where}: kv_cache_dtype must be the same on all servers")
         if replica.row.block_size != first.row.block_size:
             complain(
                 "replicas",
-                f"{where}: {replica.row.block_size} tokens a KV block and {first.row.block_size} "
-                "on server 0; the connector wants the same block size everywhere",
+                f"{where}: block size {replica.row.block_size}, and {first.row.block_size} "
+                "on server 0; the connector needs the same block size on all servers",
             )
         if role == "decode" and (
             not engine_spec(spec.policy.engine).can_decode or replica.row.priority
         ):
             complain(
                 "replicas",
-                f"{where}: KV from elsewhere is taken in by vLLM V1's rule, policy fcfs; "
+                f"{where}: a decode server runs vLLM V1 with policy fcfs; "
                 "other engines can prefill",
             )
         if role == "prefill" and not engine_spec(spec.policy.engine).can_prefill:
-            complain("replicas", f"{where}: a static batch hands nothing over before it is done")
+            complain(
+                "replicas",
+                f"{where}: a static batch hands over no request before the whole batch is done",
+            )
 
 
 def no_model(replica: ResolvedReplica) -> str:
@@ -121,7 +123,7 @@ def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence[ResolvedR
     assert spec is not None
     assert link is not None
     assert first.model is not None
-    element = latency_inputs.kv_element_bytes(first.replica.kv_cache_dtype)
+    element = catalog.kv_element_bytes(first.replica.kv_cache_dtype)
     token_bytes = first.model.kv_bytes_per_token(1, element)
     store_blocks = int(spec.kv_store_bytes // (token_bytes * int(first.row.block_size)))
     if store_blocks > MOST_STORE_BLOCKS:
@@ -130,10 +132,10 @@ def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence[ResolvedR
         engine_spec(r.replica.policy.engine) for r in replicas if r.replica.role == "prefill"
     ]
     if store_blocks and not all(spec.can_decode for spec in prefill):
-        complain("disaggregation.kv_store_bytes", "KV from a store is taken in by vLLM V1 alone")
+        complain("disaggregation.kv_store_bytes", "only vLLM V1 loads KV from a store")
     slo = scenario.slo
     if spec.early_rejection and (slo is None or not slo.limits):
-        complain("disaggregation.early_rejection", "wants an slo that requests would miss")
+        complain("disaggregation.early_rejection", "needs an slo to check requests against")
     gaps = [slo.tpot_s, slo.itl_s] if slo is not None else []
     bandwidth, latency_s, per_descriptor_s, handover_s = link_numbers(link)
     return Fleet(
@@ -161,8 +163,8 @@ def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence[ResolvedR
 
 
 def link_numbers(link: Link) -> tuple[float, float, float, float]:
-    """(bytes/s, latency in s, s a descriptor, s a hand-over). A number that is given goes before
-    the catalogue's."""
+    """(bytes/s, latency in s, s per descriptor, s per hand-over). A given number overrides the
+    catalogue's."""
     known = None
     if link.kind is not None:
         try:

@@ -1,8 +1,7 @@
-"""What a scenario file may say: frozen pydantic models with the keys of the file.
+"""The scenario file: frozen pydantic models with its keys.
 
-The workload's half is sim/workload/spec.py, the engines' knobs are sim/knobs. Units: s, bytes,
-tokens. The models check types and ranges; what only shows once names are looked up is refused by
-sim.scenario.resolve.
+The workload is in sim/workload/spec.py, the engines' knobs are in sim/engines/knobs. Units: s,
+bytes, tokens. The models check types and ranges; checks that need the catalogue are in resolve.py.
 """
 
 import hashlib
@@ -12,7 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, model_validator
 
 from sim.engines.registry import Knobs, engine_spec
-from sim.hardware.model_config import ModelRef
+from sim.scenario.model_config import ModelRef
 from sim.validation.base_model import Spec
 from sim.workload.spec import Seconds, WorkloadSpec
 
@@ -41,7 +40,7 @@ class Roofline(Spec):
 
 
 class Linear(Spec):
-    """The linear toy: a constant a step, a token of a prompt, a decode."""
+    """The linear toy: seconds per step, per prompt token and per decode."""
 
     kind: Literal["linear"]
     step_s: Seconds = 0.005
@@ -50,7 +49,7 @@ class Linear(Spec):
 
 
 class Measured(Spec):
-    """Step times of a profile that was measured; see sim/latency/profiles.py."""
+    """Step times of a measured profile; see sim/latency/profiles.py."""
 
     kind: Literal["measured"]
     profile: Annotated[str, Field(min_length=1, max_length=60)]
@@ -64,20 +63,20 @@ class Replica(Spec):
 
     count: Annotated[int, Field(ge=1, le=1024)] = 1
     role: Literal["both", "prefill", "decode"] = "both"
-    model: ModelRef | None = None  # a name of the catalogue, or {"name", "config"}
+    model: ModelRef | None = None  # a name in the catalogue, or {"name", "config"}
     gpu: Annotated[str, Field(min_length=1, max_length=200)] | None = None
     precision: str = "bf16"
     tp: Literal[1, 2, 4, 8] = 1
     kv_cache_dtype: str = "auto"
     gpu_memory_utilization: Fraction = VLLM_UTILIZATION
-    free_gpu_memory_fraction: Fraction | None = None  # TensorRT-LLM only, in place of it: 0.9
+    free_gpu_memory_fraction: Fraction | None = None  # TensorRT-LLM only; its default is 0.9
     host_link: str | None = None
     latency: Latency = Roofline(kind="roofline")
     policy: Knobs
 
     @model_validator(mode="after")
     def memory_share(self) -> "Replica":
-        """An engine sizes its KV pool by one share or the other."""
+        """An engine sizes its KV pool by one of the two shares."""
         free = engine_spec(self.policy.engine).memory_share_knob == "free_gpu_memory_fraction"
         if not free and self.free_gpu_memory_fraction is not None:
             raise ValueError(
@@ -114,7 +113,7 @@ class Link(Spec):
 
 
 class Disaggregation(Spec):
-    """Prefill and decode on replicas of their own."""
+    """Prefill and decode on separate replicas."""
 
     first_token_from: Literal["decode", "prefill"] = "decode"
     kv_load_failure_policy: Literal["fail", "recompute"] = "fail"
@@ -125,7 +124,7 @@ class Disaggregation(Spec):
 
 
 class Slo(Spec):
-    """Limits that a request meets or misses; itl_s is held against its largest gap."""
+    """Limits that a request meets or misses; itl_s is compared with its largest gap."""
 
     ttft_s: PositiveSeconds | None = None
     tpot_s: PositiveSeconds | None = None
@@ -139,14 +138,14 @@ class Slo(Spec):
 
 
 class Limits(Spec):
-    """Where a run is cut off. horizon_s null: nowhere in time."""
+    """Where a run is cut off. horizon_s null: no limit in time."""
 
     horizon_s: PositiveSeconds | None = None
     max_steps: Annotated[int, Field(ge=1, le=100_000_000)] = 1_000_000
 
 
 def any_version(value: Any) -> Any:
-    """Say what is known of a file of another version."""
+    """Refuse another version of the file, naming the version that is read."""
     if isinstance(value, int) and not isinstance(value, bool) and value != 1:
         raise ValueError(f"found version {value}; this program reads version 1")
     return value
@@ -167,12 +166,12 @@ class Scenario(Spec):
     limits: Limits = Limits()
 
     def to_json(self) -> str:
-        """The file to export: every key that is not null."""
+        """The file content: every key that is not null."""
         return json.dumps(self.model_dump(mode="json", exclude_none=True), indent=2) + "\n"
 
     @property
     def digest(self) -> str:
-        """sha256 of the content, whatever the layout of the file."""
+        """sha256 of the content, independent of the layout of the file."""
         canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True)
         return hashlib.sha256(canonical.encode()).hexdigest()
 

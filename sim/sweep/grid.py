@@ -1,9 +1,9 @@
 """The grid of a sweep: which fields of a scenario take which values.
 
 An axis is written `NAME=VALUE,VALUE,...`. A bare NAME is a knob, in every replica whose engine has
-it; else it is a path in the scenario file, as in `workload.classes[0].arrivals.rate_per_s`,
+it; otherwise a path in the scenario file, such as `workload.classes[0].arrivals.rate_per_s`,
 `replicas[*].tp`, `slo.itl_s`. A value is JSON where it parses as JSON, else text; a JSON list
-gives values that hold commas: `replicas[0].latency=[{"kind": "roofline"}, {"kind": "linear"}]`.
+gives values with commas: `replicas[0].latency=[{"kind": "roofline"}, {"kind": "linear"}]`.
 """
 
 import copy
@@ -18,7 +18,6 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from sim.hardware import catalog
-from sim.latency import inputs as latency_inputs
 from sim.scenario.load import Scenario, parse_scenario
 from sim.scenario.spec import Disaggregation, Link, Slo
 from sim.validation.errors import (
@@ -36,14 +35,14 @@ __all__ = ["MAX_SETTINGS", "Axis", "Setting", "axis_of", "parse_axis", "settings
 MAX_SETTINGS = 20_000
 SHOWN_NAMES = 40
 PART = re.compile(r"\.?([A-Za-z_]\w*)|\[(\d+|\*)\]")
-# What is null in most scenarios and can still be swept: the object that stands there then.
+# Keys that are null in most scenarios and can still be swept: the object to start from.
 ABSENT: dict[str, type[BaseModel]] = {"link": Link, "disaggregation": Disaggregation, "slo": Slo}
 NAMED: dict[str, Callable[[str], Any]] = {
     "model": catalog.model,
     "gpu": catalog.gpu,
     "host_link": catalog.link,
     "precision": catalog.precision,
-    "kv_cache_dtype": latency_inputs.kv_element_bytes,
+    "kv_cache_dtype": catalog.kv_element_bytes,
 }
 
 
@@ -58,8 +57,8 @@ class Axis:
 
 @dataclass(frozen=True)
 class Setting:
-    """One point of the grid. `scenario` is None where no scenario can be made: `refused` says
-    why."""
+    """One point of the grid. `scenario` is None where the values are refused: `refused`
+    says why."""
 
     index: int  # in grid order: the last axis runs fastest
     values: tuple[Any, ...]
@@ -71,7 +70,7 @@ class Setting:
 
 
 def parse_axis(base: Scenario, text: str) -> Axis:
-    """`NAME=VALUE,...` as an axis over `base`. ScenarioError says what would be allowed."""
+    """`NAME=VALUE,...` as an axis over `base`. ScenarioError says what is allowed."""
     name, equals, values = text.partition("=")
     if not equals or not name.strip() or not values.strip():
         raise ScenarioError([f"found {text!r}; a grid is written NAME=VALUE,VALUE,..."])
@@ -101,9 +100,8 @@ def value_of(name: str, text: str) -> Any:
 def axis_of(base: Scenario, name: str, values: Sequence[Any]) -> Axis:
     """The axis on which the field `name` takes `values`, each checked alone on `base`.
 
-    ScenarioError for a field or a value that the scenario file does not know. Values that only
-    another field or the engine forbids are left to the sweep, which shows them as refused.
-    """
+    ScenarioError for an unknown field or a value that it cannot hold. Values that only another
+    field or the engine forbids are shown as refused by the sweep."""
     if not values:
         raise ScenarioError([f"{name}: no values"], name)
     for k, value in enumerate(values):
@@ -117,7 +115,7 @@ def axis_of(base: Scenario, name: str, values: Sequence[Any]) -> Axis:
 
 
 def data_of(base: Scenario) -> dict[str, Any]:
-    """The scenario file with every key it can have, what a file's workload leaves null included."""
+    """The scenario file with every possible key, including null ones."""
     data: dict[str, Any] = base.model_dump(mode="json")
     if base.workload.file is not None:
         fields = (name for name in WorkloadSpec.model_fields if name != "classes")
@@ -126,7 +124,7 @@ def data_of(base: Scenario) -> dict[str, Any]:
 
 
 def places_of(data: dict[str, Any], name: str) -> list[Location]:
-    """Where in the scenario a name or a path points to."""
+    """The places in the scenario that a name or a path points to."""
     if name.isidentifier():
         found: list[Location] = [
             ("replicas", k, "policy", name)
@@ -138,16 +136,16 @@ def places_of(data: dict[str, Any], name: str) -> list[Location]:
         engines = {replica["policy"]["engine"]: replica["policy"] for replica in data["replicas"]}
         allowed = [knob for policy in engines.values() for knob in policy]
         raise ScenarioError(
-            [f"{name} is no knob of {', '.join(engines)}; {known(allowed)}; or a path"], name
+            [f"{name} is not a knob of {', '.join(engines)}; {known(allowed)}; or a path"], name
         )
     parts = PART.findall(name)
     if "".join(f"[{index}]" if index else f".{key}" for key, index in parts) != f".{name}":
-        raise ScenarioError([f"{name!r} is no path; one looks like replicas[0].policy.NAME"], name)
+        raise ScenarioError([f"{name!r} is not a path such as replicas[0].policy.NAME"], name)
     return list(walk(data, [index or key for key, index in parts], ()))
 
 
 def walk(node: Any, parts: list[str], place: Location) -> Iterator[Location]:
-    """Every place that the rest of a path, `parts`, leads to from `node`."""
+    """Every place that the rest of a path, `parts`, reaches from `node`."""
     if not parts:
         yield place
         return
@@ -171,13 +169,13 @@ def walk(node: Any, parts: list[str], place: Location) -> Iterator[Location]:
 
 
 def known(names: list[str]) -> str:
-    """What is allowed, in a row."""
+    """The allowed names, in one line."""
     more = f" and {len(names) - SHOWN_NAMES} more" if len(names) > SHOWN_NAMES else ""
     return f"allowed: {', '.join(names[:SHOWN_NAMES])}{more}"
 
 
 def check_value(base: dict[str, Any], axis: Axis, value: Any) -> None:
-    """Refuse a value that the scenario file cannot hold at the axis's places."""
+    """Refuse a value that the scenario file cannot hold at the places of the axis."""
     data = with_values(base, [axis], [value])
     try:
         Scenario.model_validate(data)
@@ -207,7 +205,7 @@ def check_value(base: dict[str, Any], axis: Axis, value: Any) -> None:
 def with_values(
     base: dict[str, Any], axes: Sequence[Axis], values: Sequence[Any]
 ) -> dict[str, Any]:
-    """A copy of a scenario's data with one value of each axis put in."""
+    """A copy of the data of a scenario with one value of each axis."""
     data = copy.deepcopy(base)
     for axis, value in zip(axes, values, strict=True):
         for place in axis.places:

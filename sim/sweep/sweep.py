@@ -1,8 +1,8 @@
 """A sweep: one scenario at every point of a grid, over any `concurrent.futures.Executor`.
 
-Threads by default: kernels release the GIL. A Dask cluster by its address, through
+Default: threads, since kernels release the GIL. A Dask cluster by its address, through
 `Client.get_executor()`; `distributed` is imported only there. The command line and the pages call
-`run_sweep`. The rows come in grid order, whatever order the results arrive in.
+`run_sweep`. Rows are in grid order.
 """
 
 import os
@@ -25,7 +25,7 @@ from sim.workload.workload import Workload
 
 __all__ = ["NO_DASK", "Row", "Sweep", "open_executor", "run_sweep"]
 
-POLL_S = 0.05  # how often a cancel is looked for
+POLL_S = 0.05  # interval of checking for a cancel
 CONNECT_S = 10.0
 DASK = "dask://"
 DASK_ADDRESS = re.compile(r"dask://([\w.-]+|\[[0-9a-fA-F:.]+\]):\d{1,5}")
@@ -34,11 +34,11 @@ NO_DASK = "dask:// needs the package distributed, which is not installed: pip in
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one setting. `summary` (sim.metrics) is None for a refused or failed one.
+    """The result of one setting. `summary` (results/metrics.py) is None for a refused or failed
+    one.
 
     status: that of the run; "refused" where the scenario or the engine refuses the setting;
-    "failed" where the run itself broke. reason: why it is not "finished".
-    """
+    "failed" where the run raised an error. reason: why it is not "finished"."""
 
     index: int
     values: tuple[Any, ...]
@@ -49,7 +49,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Sweep:
-    """A table in grid order. After a cancel it holds fewer than `total` rows."""
+    """A table in grid order. After a cancel it has fewer than `total` rows."""
 
     axes: tuple[Axis, ...]
     rows: tuple[Row, ...]
@@ -71,13 +71,11 @@ def run_sweep(
     base_folder: Path | None = None,
     uploads: Mapping[str, bytes] | None = None,
 ) -> Sweep:
-    """Run every setting of the grid. ScenarioError for a grid that cannot be laid out.
-
-    executor: shared with others and left open; None: threads, one a processor. deadline_s: seconds
-    of the machine's time after which one setting ends as bounded. progress(done, total) and
-    cancelled() are called in this thread; after a cancel, what is done is returned. A file of the
-    workload must lie in `base_folder` of the machine that runs the setting, or be among `uploads`.
-    """
+    """Run every setting of the grid. ScenarioError for an invalid grid. executor: shared and left
+    open; None: one thread per processor. deadline_s: wall seconds after which one setting ends with
+    status bounded. progress(done, total) and cancelled() are called in this thread; after a cancel,
+    finished rows are returned. A file of the workload must be in `base_folder` on the machine that
+    runs the setting, or among `uploads`."""
     settings = settings_of(base, axes)
     if executor is None:
         with ThreadPoolExecutor(os.cpu_count()) as threads:
@@ -100,7 +98,7 @@ def run_settings(
     base_folder: Path | None,
     uploads: Mapping[str, bytes] | None,
 ) -> list[Row]:
-    """The rows of the settings that came to an end, in grid order."""
+    """The rows of the settings that ended, in grid order."""
     rows = {k.index: refusal(k, k.refused) for k in settings if k.refused is not None}
     progress(len(rows), len(settings))
     stop = Stop()
@@ -134,8 +132,8 @@ def run_settings(
 
 
 def by_workload(settings: Sequence[Setting]) -> list[Setting]:
-    """Settings that can run, those with the same requests next to each other, so that a workload is
-    built once and kept no longer than it is needed."""
+    """Settings that can run, grouped by equal requests, so that a workload is built once and
+    dropped early."""
     groups: dict[tuple[WorkloadSpec, int], list[Setting]] = {}
     for setting in settings:
         if setting.scenario is not None:
@@ -145,12 +143,12 @@ def by_workload(settings: Sequence[Setting]) -> list[Setting]:
 
 
 def outcome(future: Future[Row | None], setting: Setting) -> Row | None:
-    """The row of a future that is done; what broke on the way there becomes a row too."""
+    """The row of a finished future; an exception becomes a row too."""
     try:
         return future.result()
     except CancelledError:
         return failure(setting, "the executor dropped it")
-    except Exception as error:  # whatever a worker or the way to it raises belongs to one setting
+    except Exception as error:  # an error of a worker or of its connection belongs to one setting
         return failure(setting, f"{type(error).__name__}: {error}")
 
 
@@ -166,8 +164,8 @@ def failure(setting: Setting, reason: str) -> Row:
 
 
 class Stop:
-    """A wish to stop that threads of this process see. On another machine it stays unasked: there,
-    futures are cancelled, and what already runs ends by its own limits."""
+    """A stop flag for threads of this process. On other machines futures are cancelled, and running
+    settings end by their own limits."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
@@ -184,14 +182,14 @@ class Stop:
 
 @dataclass(frozen=True)
 class Files:
-    """Where a workload's file may come from."""
+    """The sources of a workload's file."""
 
     base_folder: Path | None
     uploads: Mapping[str, bytes] = field(hash=False)
 
 
 def run_setting(setting: Setting, files: Files, deadline_s: float | None, stop: Stop) -> Row | None:
-    """Run one setting without item records; None where it was stopped half-way."""
+    """Run one setting without item records; None where it was stopped."""
     assert setting.scenario is not None
     if stop.asked():
         return None
@@ -224,7 +222,7 @@ def built(spec: WorkloadSpec, seed: int, files: Files) -> Workload:
 
 @contextmanager
 def open_executor(address: str) -> Iterator[Executor]:
-    """The executor that `threads` or `dask://HOST:PORT` names. ValueError where there is none."""
+    """The executor named by `threads` or `dask://HOST:PORT`. ValueError for another name."""
     if address == "threads":
         with ThreadPoolExecutor(os.cpu_count()) as threads:
             yield threads

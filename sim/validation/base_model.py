@@ -1,4 +1,4 @@
-"""What every model of the scenario file is built on: frozen, exact about keys and about numbers."""
+"""Base class of the models of a scenario file: frozen, strict about keys and numbers."""
 
 from collections.abc import Iterator
 from functools import cache
@@ -11,14 +11,14 @@ __all__ = ["Spec"]
 
 
 class Spec(BaseModel):
-    """A frozen model that refuses keys it does not know, and text where a number is wanted."""
+    """A frozen model that refuses unknown keys, and text in place of a number."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
     def no_number_as_text(cls, data: Any) -> Any:
-        """pydantic would read "512" as 512, and true as 1."""
+        """Without this, pydantic reads "512" as 512 and true as 1."""
         for name, value in data.items() if isinstance(data, dict) else ():
             field = cls.model_fields.get(name)
             if field is None or not wants_number(cls, name):
@@ -35,7 +35,7 @@ class Spec(BaseModel):
 
 
 def is_disguised(value: Any) -> bool:
-    """Text that reads as a number, or a truth value."""
+    """Whether a value is a boolean, or text that can be parsed as a number."""
     if isinstance(value, str):
         try:
             float(value)
@@ -47,7 +47,7 @@ def is_disguised(value: Any) -> bool:
 
 @cache
 def wants_number(spec: type[BaseModel], name: str) -> bool:
-    """Does a field take numbers, and neither text nor truth values?"""
+    """Whether a field takes numbers but neither text nor booleans."""
     kinds = set(leaves(spec.model_fields[name].annotation))
     return bool(kinds & {int, float}) and not kinds & {str, bool}
 

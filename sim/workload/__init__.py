@@ -1,1 +1,1 @@
-"""Requests: synthetic ones and those of trace files."""
+"""Requests: synthetic, or read from trace files."""

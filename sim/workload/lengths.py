@@ -1,4 +1,4 @@
-"""How many tokens the requests of a class bring, generate and ask for."""
+"""Prompt, output and max_tokens lengths of the requests of a class."""
 
 import numpy as np
 from numpy.typing import NDArray

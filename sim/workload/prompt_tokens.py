@@ -1,12 +1,12 @@
-"""What prompts consist of: a table of runs of consecutive token ids (`requests.RUN`).
+"""The content of prompts: a table of runs of consecutive token ids (`requests.RUN`).
 
-Requests that share a prefix have equal runs up to where they part. Map of the token ids:
+Requests that share a prefix have equal runs up to its end. Map of the token ids:
 
     from 0              content that a file names (a Mooncake hash_id h is the run [512 h, 512])
     OUTPUT_BASE         generated tokens
     RENUMBERED_BASE     content that a file names by ids too large for the first region
     SHARED_BASE         shared prefixes of synthetic classes, one run for each (class, group)
-    PRIVATE_BASE        content that nobody else has
+    PRIVATE_BASE        content of one request alone
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ class Content(NamedTuple):
 
 
 def run_table(prompts: Sequence[Iterable[tuple[int, int]]]) -> Content:
-    """The table for one list of (base, number of tokens) a prompt."""
+    """The table for one list of (base, number of tokens) per prompt."""
     pieces = [list(prompt) for prompt in prompts]
     per_prompt = np.fromiter(map(len, pieces), np.int64, len(pieces))
     flat = np.fromiter(
@@ -49,8 +49,8 @@ def run_table(prompts: Sequence[Iterable[tuple[int, int]]]) -> Content:
 def merge_runs(owner: Ints, base: Ints, num_tokens: Ints, num_requests: int) -> Content:
     """The table for pieces of content: num_tokens[k] tokens from base[k] on for request owner[k].
 
-    `owner` ascends; the pieces of a request follow each other. Empty pieces
-    vanish, a piece that continues the one before becomes part of it.
+    `owner` ascends; the pieces of a request follow each other. Empty pieces are dropped; a piece
+    that continues the previous one is merged with it.
     """
     if (num_tokens == 0).any():
         kept = num_tokens > 0
@@ -71,7 +71,7 @@ def merge_runs(owner: Ints, base: Ints, num_tokens: Ints, num_requests: int) -> 
 
 
 def private_content(num_prompt_tokens: NDArray[np.int32]) -> Content:
-    """Prompts of which no two have a token in common: one run each."""
+    """Prompts without common tokens: one run each."""
     n = len(num_prompt_tokens)
     runs = np.zeros(n, RUN).view(np.recarray)
     runs["token"] = PRIVATE_BASE + np.cumsum(num_prompt_tokens, dtype=np.int64) - num_prompt_tokens
@@ -81,7 +81,7 @@ def private_content(num_prompt_tokens: NDArray[np.int32]) -> Content:
 def prefixed_content(
     num_prompt_tokens: NDArray[np.int32], prefix_base: Ints, prefix_len: Ints
 ) -> Content:
-    """Prompts of a run [prefix_base, prefix_len] and tokens of their own after it."""
+    """Prompts of a run [prefix_base, prefix_len], followed by private tokens."""
     private_len = num_prompt_tokens - prefix_len
     private_base = PRIVATE_BASE + np.cumsum(private_len) - private_len
     owner = np.repeat(np.arange(len(num_prompt_tokens)), 2)
@@ -93,12 +93,12 @@ def prefixed_content(
 def count_hit_blocks(
     content: Content, num_prompt_tokens: NDArray[np.int32], block_size: int
 ) -> int:
-    """Whole blocks of all prompts that a prefix cache of infinite size would have met before.
+    """Whole blocks of all prompts that hit in a prefix cache of infinite size.
 
-    A block counts as met when an earlier prompt has the same block after the same tokens: all but
-    the distinct prefixes. In an order in which prompts with a common prefix stand together, each
-    adds the prefixes that it does not share with its neighbour. (A scheduler finds a little less:
-    it computes the last token of every prompt.)
+    A block hits when an earlier prompt has the same block after the same tokens: all blocks but the
+    distinct prefixes. With the prompts sorted by content, each adds the prefixes that it does not
+    share with its neighbour. (A scheduler hits slightly less: it computes the last token of every
+    prompt.)
     """
     counts = Counter(shareable_keys(content, num_prompt_tokens))
     keys = sorted(counts)
@@ -115,7 +115,7 @@ def count_hit_blocks(
 
 
 def shareable_keys(content: Content, num_prompt_tokens: NDArray[np.int32]) -> list[bytes]:
-    """For each prompt that can share anything: its (base, tokens) up to the first private run.
+    """For each prompt with shared content: its (base, tokens) up to the first private run.
 
     Big-endian bytes, so that comparing keys compares runs.
     """
@@ -140,7 +140,7 @@ def shareable_keys(content: Content, num_prompt_tokens: NDArray[np.int32]) -> li
 
 
 def common_tokens(rows: Ints, first_row: Ints, num_rows: Ints) -> Ints:
-    """Length of the common prefix of each content but the last with the one behind it.
+    """Length of the common prefix of each content but the last with the next one.
 
     Content k is rows (base, number of tokens) first_row[k] : first_row[k] + num_rows[k].
     """

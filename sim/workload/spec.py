@@ -1,8 +1,7 @@
-"""What a scenario says about its workload: when requests arrive, how long they are, what they
-share.
+"""The workload of a scenario file: when requests arrive, how long they are, what they share.
 
 Frozen pydantic models with the keys of the scenario file. Times are seconds, lengths are tokens.
-These models only say what is wanted; `sim.workload.workload.build_workload` draws the requests.
+These models describe the requests; `sim.workload.workload.build_workload` draws them.
 """
 
 from typing import Annotated, Any, Literal, Self
@@ -45,7 +44,7 @@ MAX_REQUESTS = 5_000_000
 
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
-# A double counts microseconds up to here and far beyond; later, a clock would stand still.
+# A double resolves microseconds up to here and beyond; much later, a clock would stop.
 MAX_SECONDS = 1e9
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 
@@ -79,7 +78,7 @@ class Constant(Spec):
 
 
 class AllAtOnce(Spec):
-    """Everybody at start_s."""
+    """All requests at start_s."""
 
     kind: Literal["all_at_once"]
     start_s: Seconds = 0.0
@@ -93,7 +92,7 @@ class At(Spec):
 
 
 class ClosedLoop(Spec):
-    """`users` who each send the next request think_time_s after their last one ended."""
+    """`users` clients; each sends the next request think_time_s after its last one ended."""
 
     kind: Literal["closed_loop"]
     users: Annotated[int, Field(ge=1, le=MAX_REQUESTS)]
@@ -144,14 +143,14 @@ class Lognormal(Spec):
 
 
 class Empirical(Spec):
-    """Drawn with replacement from the values, each as likely as it is frequent among them."""
+    """Drawn from the values with replacement."""
 
     kind: Literal["empirical"]
     values: Annotated[tuple[Tokens, ...], Field(min_length=1)]
 
 
 class Listed(Spec):
-    """The values in order, one a request; from the start again where there are more requests."""
+    """The values in order, one per request; they repeat when there are more requests."""
 
     kind: Literal["list"]
     values: Annotated[tuple[Tokens, ...], Field(min_length=1)]
@@ -170,7 +169,7 @@ class EqualTokens(Spec):
 
 
 class FixedTokens(Spec):
-    """The same max_tokens for everybody; a longer output is cut off there."""
+    """The same max_tokens for all requests; longer outputs are cut there."""
 
     kind: Literal["fixed"]
     tokens: Tokens
@@ -187,7 +186,7 @@ MaxTokens = Annotated[EqualTokens | FixedTokens | FactorTokens, Field(discrimina
 
 
 class SharedPrefix(Spec):
-    """The first `tokens` of every prompt are the same within a group; requests take groups in
+    """The first `tokens` of all prompts of a group are the same; requests are assigned to groups in
     turn."""
 
     tokens: Annotated[int, Field(ge=0, le=MAX_TOKENS)] = 0
@@ -213,7 +212,7 @@ class ClassSpec(Spec):
     @model_validator(mode="before")
     @classmethod
     def count_of_times(cls, data: Any) -> Any:
-        """Arrivals at given times say how many there are."""
+        """Fill in `count` from given arrival times."""
         if (
             isinstance(data, dict)
             and "count" not in data
@@ -235,14 +234,14 @@ class ClassSpec(Spec):
 
 
 def no_path(name: str) -> str:
-    """Refuse a NUL, which no file system takes."""
+    """Refuse a NUL, which no file system allows."""
     if "\0" in name:
         raise ValueError("a file name holds no NUL")
     return name
 
 
 class WorkloadSpec(Spec):
-    """Either classes to draw from, or a file to read."""
+    """Either classes to draw requests from, or a file to read."""
 
     classes: Annotated[tuple[ClassSpec, ...], Field(min_length=1, max_length=64)] | None = None
     file: Annotated[str, Field(min_length=1, max_length=400), BeforeValidator(no_path)] | None = (
@@ -268,7 +267,7 @@ class WorkloadSpec(Spec):
 
     @model_serializer(mode="wrap")
     def one_source_only(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Classes alone, or a file with what belongs to it."""
+        """Refuse keys of a file beside classes."""
         fields: dict[str, Any] = serialise(self)
         if self.classes is not None:
             return {"classes": fields["classes"]}

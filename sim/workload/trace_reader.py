@@ -1,6 +1,6 @@
-"""Files that people have, as workloads: request logs and public traces.
+"""Trace files as workloads: request logs and public traces.
 
-A row that cannot be used is refused with its line and the reason; nothing disappears silently.
+A row that cannot be used is refused with its line and the reason; no row is dropped silently.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ MAX_FACTOR = 1e9  # of time_scale and rate: keeps every arrival finite
 
 @dataclass(frozen=True, eq=False)
 class Imported:
-    """A file as a workload, and what became of its rows: num_rows = taken + refused + left_out."""
+    """A file as a workload, and the count of its rows: num_rows = taken + refused + left_out."""
 
     workload: Workload
     format: str
@@ -52,7 +52,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Columns:
-    """The checked columns of a file, an element a row; rows that are refused hold anything."""
+    """The checked columns of a file, one element per row; refused rows hold arbitrary values."""
 
     arrival_s: NDArray[np.float64] | None
     num_prompt_tokens: NDArray[np.int32]
@@ -64,7 +64,7 @@ class Columns:
 
 
 def detect(source: bytes | Path, name: str = "") -> str:
-    """The format of a file, by its columns. Raises TraceError where there is none."""
+    """The format of a file, by its columns. Raises TraceError for an unknown format."""
     return recognise(Source(source, name), None)[0].name
 
 
@@ -82,13 +82,13 @@ def read_trace(
     """Read a file (or the bytes of an upload called `name`) as a workload.
 
     format      one of FORMATS by name; None: by the columns
-    limit       take the first so many usable rows, in order of arrival
+    limit       take the first `limit` usable rows, in order of arrival
     time_scale  multiply arrival times: 0.5 doubles the pace
     max_tokens  what clients asked for; the default leaves a max_tokens column as it is
     rate_per_s  Poisson arrivals, drawn with `seed`, for a file without a time column
 
     Arrivals start at 0. Raises TraceError for a file without a usable row, ValueError for an option
-    that makes no sense.
+    out of range.
     """
     check_options(limit, time_scale, rate_per_s)
     file = Source(source, name)
@@ -97,7 +97,8 @@ def read_trace(
     if "arrival" not in used and rate_per_s is None:
         raise file.error(
             f"no time column ({listed(form.roles['arrival'])}); give rate_per_s (--rate) "
-            "to draw Poisson arrivals"
+            "to draw Poisson arrivals",
+            code="no_time_column",
         )
     table = (read_csv if form.medium == "csv" else read_jsonl)(file, tuple(used.values()))
     refusals = Refusals(len(table.lines))
@@ -126,7 +127,7 @@ def read_trace(
 
 
 def check_options(limit: int | None, time_scale: float, rate_per_s: float | None) -> None:
-    """Refuse options that make no sense."""
+    """Refuse options out of range."""
     if limit is not None and limit < 1:
         raise ValueError(f"limit is {limit}; allowed is a number of rows from 1 up")
     for option, value in (("time_scale", time_scale), ("rate_per_s", rate_per_s)):
@@ -141,7 +142,7 @@ def listed(names: Sequence[str], most: int = 5) -> str:
 
 
 def nothing_usable(refused: list[tuple[int, str]]) -> str:
-    """Why a file gives no workload."""
+    """Why a file has no usable row."""
     if not refused:
         return "column names but no rows"
     line, reason = refused[0]
@@ -230,7 +231,7 @@ def arrivals_of(
     """Arrival times of the usable rows in the order of the file: recorded or drawn."""
     if columns.arrival_s is None:
         assert rate_per_s is not None
-        notes.append(f"no time column: Poisson arrivals at {rate_per_s:g} a second, seed {seed}")
+        notes.append(f"no time column: Poisson arrivals at {rate_per_s:g}/s, seed {seed}")
         poisson = Poisson(kind="poisson", rate_per_s=rate_per_s)
         return arrival_times(poisson, len(usable), np.random.default_rng(seed))
     if rate_per_s is not None:
@@ -243,7 +244,7 @@ def arrivals_of(
 
 
 def assemble(columns: Columns, rows: NDArray[np.int64], arrival_s: NDArray[np.float64]) -> Workload:
-    """The workload of the given rows, which stand in order of arrival."""
+    """The workload of the given rows, which are in order of arrival."""
     n = len(rows)
     num_prompt_tokens = columns.num_prompt_tokens[rows]
     if columns.hash_ids is None:

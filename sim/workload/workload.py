@@ -1,7 +1,7 @@
-"""What is asked of a server: requests with their arrivals, lengths, priorities and content.
+"""A workload: requests with their arrivals, lengths, priorities and content.
 
 A workload comes from a scenario (`build_workload`) or from a file (`trace_reader.read_trace`). It
-knows neither a policy nor a GPU nor what will happen; that is a Recording.
+is the input of a run; the Recording is its output.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -27,10 +27,10 @@ PERCENTILES = (50, 90, 95, 99)
 
 @dataclass(frozen=True, eq=False)
 class Workload:
-    """Arrays of equal length n, one element a request, in order of arrival (ties keep their order).
+    """Arrays of length n, one element per request, in order of arrival (stable for ties).
 
-    Times are seconds, lengths are tokens. Requests that a closed loop releases later stand at the
-    end with arrival inf, loop by loop in the order of their release.
+    Times are seconds, lengths are tokens. Requests that a closed loop releases later are at the end
+    with arrival inf, by loop, in order of release.
     """
 
     arrival_s: NDArray[np.float64]
@@ -41,12 +41,12 @@ class Workload:
     abort_after_s: NDArray[np.float64]  # inf: never
     class_id: NDArray[np.int32]  # index into class_names
     loop: NDArray[np.int32]  # index into loop_think_s, -1 for none
-    runs: Table  # content of the prompts, see sim.content
+    runs: Table  # content of the prompts, see prompt_tokens.py
     first_run: NDArray[np.int64]
     num_runs: NDArray[np.int32]
     class_names: tuple[str, ...]
     loop_think_s: tuple[float, ...] = ()
-    names: tuple[str, ...] | None = None  # what a file calls its requests
+    names: tuple[str, ...] | None = None  # names of requests in the file
 
     def __len__(self) -> int:
         return len(self.arrival_s)
@@ -68,7 +68,7 @@ class Workload:
 
     @cached_property
     def ordinals(self) -> NDArray[np.int64]:
-        """Which of its class each request is, counted from 1 in order of arrival."""
+        """The number of each request within its class, from 1 in order of arrival."""
         by_class = np.argsort(self.class_id, kind="stable")
         first = np.cumsum(self.class_sizes) - self.class_sizes
         ordinals = np.empty(len(self), np.int64)
@@ -76,7 +76,8 @@ class Workload:
         return ordinals
 
     def label(self, i: int) -> str:
-        """What to call request i: its name in the file, else "chat 3", "document" if alone."""
+        """The label of request i: its name in the file, else "chat 3", or "document" for a class of
+        one."""
         if self.names is not None:
             return self.names[i]
         class_id = int(self.class_id[i])
@@ -113,7 +114,7 @@ def in_order_of_arrival(workload: Workload) -> Workload:
 
 
 def to_requests(workload: Workload) -> Table:
-    """A request table with what was asked for; everything else is as before the start."""
+    """The request table at the start of a run."""
     table = empty_requests(len(workload))
     for name in PER_REQUEST:
         table[name] = getattr(workload, name)
@@ -127,8 +128,8 @@ def to_requests(workload: Workload) -> Table:
 def build_workload(spec: WorkloadSpec, seed: int) -> Workload:
     """Draw the requests of a scenario's classes; the same spec and seed give the same bits.
 
-    Every class, and within it arrivals, prompts and outputs, draws from a generator of its own: an
-    edit of one leaves the others as they are. Raises ValueError for a spec that names a file (read
+    Every class, and within it arrivals, prompts and outputs, has its own generator: editing one
+    leaves the others unchanged. Raises ValueError for a spec that names a file (read
     it with `trace_reader.read_trace`) or that asks for more than MAX_REQUESTS requests.
     """
     if spec.classes is None:
@@ -209,7 +210,7 @@ def shared_bases(classes: tuple[ClassSpec, ...]) -> list[int]:
 
 
 def percentiles(values: NDArray[Any]) -> dict[str, float] | None:
-    """Mean, extremes and percentiles (linear interpolation); None where there is nothing."""
+    """Mean, extremes and percentiles (linear interpolation); None for no values."""
     if not len(values):
         return None
     marks = np.percentile(values, PERCENTILES).tolist()
@@ -223,11 +224,12 @@ def percentiles(values: NDArray[Any]) -> dict[str, float] | None:
 
 
 def describe(workload: Workload, block_size: int = 512) -> dict[str, Any]:
-    """Size, pace and lengths of a workload, and how much of its prompts an earlier one begins with.
+    """Size, rate and lengths of a workload, and the share of its prompts that an earlier prompt
+    shares.
 
-    Gaps, duration and rate count the requests that come by themselves; `released_by_loops` are the
-    others. rate_per_s is one over the mean gap. `prefix` tells what a prefix cache of infinite size
-    would find, in whole blocks of `block_size` tokens: share = hit_blocks / blocks.
+    Gaps, duration and rate count open arrivals; `released_by_loops` counts
+    the others. rate_per_s is one over the mean gap. `prefix`: hits in a prefix cache of infinite
+    size, in whole blocks of `block_size` tokens: share = hit_blocks / blocks.
     """
     arrivals = workload.arrival_s[np.isfinite(workload.arrival_s)]
     gaps = np.diff(arrivals)

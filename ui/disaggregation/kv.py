@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 from sim.hardware import catalog
-from sim.hardware.model_config import DescribedModel, model_of
-from sim.latency import inputs as latency_inputs
 from sim.results.words import plural
+from sim.scenario.model_config import DescribedModel, model_of
 from ui.disaggregation.setups import Setup
 from ui.units import count, seconds
 
@@ -44,7 +43,7 @@ def moved(
     model, known = model_of(ref), catalog.link(link)
     return Moved(
         model.num_layers, model.num_kv_heads, model.head_dim,
-        latency_inputs.kv_element_bytes("auto"),
+        catalog.kv_element_bytes("auto"),
         tokens, bandwidth or known.bandwidth, latency_s or known.latency_s,
     )  # fmt: skip
 

@@ -7,8 +7,8 @@ SI units but where a name says otherwise: GB/s, µs and ms as a reader types the
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sim.hardware.model_config import DescribedModel, model_of
 from sim.scenario.load import Scenario, parse_scenario
+from sim.scenario.model_config import DescribedModel, model_of
 from sim.validation.errors import ScenarioError
 from ui.presets import Preset
 from ui.settings import written

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import streamlit as st
 
-from sim.hardware.model_config import DescribedModel
 from sim.results.run import Result, run_resolved
 from sim.scenario.load import Scenario, ScenarioError, resolve
+from sim.scenario.model_config import DescribedModel
 from ui import runs, state
 from ui.six_ways import figures_of, form, packing, yours
 from ui.six_ways.figures_of import Outcome

@@ -6,8 +6,8 @@ from typing import Any
 
 from sim.engines.knobs.base import NO_MODEL_LEN
 from sim.hardware import catalog
-from sim.hardware.model_config import DescribedModel, model_of
 from sim.scenario.load import Scenario, parse_scenario, resolve
+from sim.scenario.model_config import DescribedModel, model_of
 from ui import machines, presets
 from ui.settings import written
 from ui.six_ways.ways import Value, Way

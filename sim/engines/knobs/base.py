@@ -45,11 +45,16 @@ Blocks = Annotated[Annotated[int, Field(ge=1, le=8_000_000)] | None, BeforeValid
 
 
 class EngineKnobs(Spec):
-    """The knobs of one engine. `server`: the command that starts it, where there is one. `called`:
-    what it calls a thing that vLLM's name stands for in a message."""
+    """The knobs of one engine.
+
+    server        the command that starts it, where there is one
+    called        vLLM's name of a knob -> the name that this engine has for it
+    not_modelled  a knob that the real engine has and this one refuses -> the reason
+    """
 
     server: ClassVar[str] = ""
     called: ClassVar[Mapping[str, str]] = {}
+    not_modelled: ClassVar[Mapping[str, str]] = {}
     engine: str
 
     def fill(
@@ -100,10 +105,12 @@ def check_made_for(length: int, hardware: Hardware, knob: str, unless: str) -> N
     model = hardware.model
     if model is not None and length > model.max_model_len:
         raise SettingsError(
-            knob,
             f"{knob} ({length}) is more than the {model.max_model_len} tokens that {model.name} "
             f"was made for: the engine refuses to start{unless}; set {knob} to at most "
             f"{model.max_model_len}",
+            field=knob,
+            code="max_model_len_above_model",
+            limit=model.max_model_len,
         )
 
 
@@ -124,9 +131,11 @@ def check_table(seqs: int, length: int, block_size: int) -> None:
     """The block table must not outgrow this machine."""
     if seqs * -(-length // block_size) > MAX_TABLE:
         raise SettingsError(
-            "max_num_seqs",
             f"max_num_seqs ({seqs}) x max_model_len ({length}) / block_size ({block_size}) "
             f"is more block-table entries than are kept here ({MAX_TABLE}); lower one of them",
+            field="max_num_seqs",
+            code="block_table_too_large",
+            limit=MAX_TABLE,
         )
 
 
@@ -134,9 +143,11 @@ def check_room(pool: kv_pool_size.KvPool, length: int, room: int) -> None:
     """One request of full length must fit in `room` tokens, or the engine does not start."""
     if room < length:
         raise SettingsError(
-            "max_model_len",
             f"to serve one request of max_model_len ({length}) tokens, "
             f"{length * pool.kv_bytes_per_token / 1e9:.2f} GB of KV cache are needed and "
             f"{max(room, 0) * pool.kv_bytes_per_token / 1e9:.2f} GB are left; set max_model_len to "
             f"at most {room}, or increase gpu_memory_utilization or tp",
+            field="max_model_len",
+            code="kv_cache_too_small",
+            limit=max(room, 0),
         )

@@ -4,16 +4,13 @@ out."""
 from dataclasses import dataclass
 
 from sim.hardware import catalog, kv_pool_size
+from sim.validation.errors import RefusalError
 
 __all__ = ["Hardware", "SettingsError"]
 
 
-class SettingsError(ValueError):
+class SettingsError(RefusalError):
     """A configuration that the engine refuses to start with. `field`: the knob to look at."""
-
-    def __init__(self, field: str, message: str) -> None:
-        super().__init__(message)
-        self.field = field
 
 
 @dataclass(frozen=True)
@@ -59,4 +56,7 @@ class Hardware:
             weights = self.model.weight_bytes(self.precision) / self.tp
             if blocks_given and weights < self.gpu.memory_bytes * self.gpu_memory_utilization:
                 return None
-            raise SettingsError("model", str(error)) from None
+            usable = self.gpu.memory_bytes * self.gpu_memory_utilization
+            raise SettingsError(
+                str(error), field="model", code="model_does_not_fit", limit=usable
+            ) from None

@@ -54,10 +54,12 @@ class Orca(EngineKnobs):
         if blocks < slot:
             field = "max_model_len" if self.num_gpu_blocks is None else "num_gpu_blocks"
             raise SettingsError(
-                field,
                 f"{blocks} KV blocks of {BLOCK_SIZE} tokens hold no slot of max_model_len "
                 f"({length}) tokens, which takes {slot}: nobody could ever run; lower max_model_len"
                 " or make room",
+                field=field,
+                code="kv_cache_too_small",
+                limit=slot,
             )
         numbers = {"max_model_len": length, "num_gpu_blocks": blocks}
         return self.filled(numbers, pool)

@@ -100,10 +100,17 @@ def check_dynamic(dynamic: tuple[int, int, int, int], length: int) -> None:
     """Sizes must fall, and the stages must cover every prompt."""
     low, high, most, _ = dynamic
     if low > high:
-        raise SettingsError("dynamic", f"dynamic: low ({low}) must not be more than high ({high})")
+        raise SettingsError(
+            f"dynamic: low ({low}) must not be more than high ({high})",
+            field="dynamic",
+            code="low_above_high",
+            limit=high,
+        )
     if most < length:
         raise SettingsError(
-            "dynamic",
             f"dynamic: its stages end at max_tokens ({most}), a prompt may have up to "
             f"max_model_len ({length}); raise max_tokens or lower max_model_len",
+            field="dynamic",
+            code="stages_below_max_model_len",
+            limit=length,
         )

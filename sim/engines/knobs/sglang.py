@@ -31,6 +31,17 @@ __all__ = ["Sglang"]
 INIT_NEW_TOKEN_RATIO = 0.7
 ALLOW_LONG = " unless SGLANG_ALLOW_OVERWRITE_LONGER_CONTEXT_LEN=1 is set"
 GIB = 1 << 30
+NOT_MODELLED = {
+    "speculative_algorithm": "speculative decoding is not simulated",
+    "speculative_num_steps": "speculative decoding is not simulated",
+    "speculative_num_draft_tokens": "speculative decoding is not simulated",
+    "schedule_policy": "requests are served first come, first served (fcfs)",
+    "mem_fraction_static": "it is gpu_memory_utilization on the replica",
+    "disable_overlap_schedule": "scheduling is simulated without overlap",
+    "enable_dp_attention": "data-parallel attention is not simulated",
+    "tp_size": "it is tp on the replica",
+    "dp_size": "use count on the replica: that many independent servers",
+}
 ChunkSize = Annotated[int, Field(ge=-1, le=10_000_000)]
 
 
@@ -39,6 +50,7 @@ class Sglang(EngineKnobs):
     are not split."""
 
     server: ClassVar[str] = "python -m sglang.launch_server --model-path"
+    not_modelled: ClassVar[Mapping[str, str]] = NOT_MODELLED
     called: ClassVar[Mapping[str, str]] = {
         "max_num_batched_tokens": "chunked_prefill_size",
         "max_num_seqs": "max_running_requests",
@@ -72,8 +84,10 @@ class Sglang(EngineKnobs):
             chunk = default_chunk(hardware)
         if chunk > 0 and chunk % page:
             raise SettingsError(
-                "chunked_prefill_size",
                 f"chunked_prefill_size ({chunk}) must be divisible by page_size ({page})",
+                field="chunked_prefill_size",
+                code="not_a_multiple_of_page_size",
+                limit=page,
             )
         asked = None if self.max_total_tokens is None else self.max_total_tokens // page
         blocks, pool = pool_of(
@@ -87,9 +101,10 @@ class Sglang(EngineKnobs):
         tokens = blocks * page
         if min(length, tokens) <= 3:
             raise SettingsError(
-                "max_total_tokens" if tokens < length else "context_length",
                 f"max_total_tokens ({tokens}) and context_length ({length}) leave no room for a "
                 "prompt and its output; raise the smaller",
+                field="max_total_tokens" if tokens < length else "context_length",
+                code="kv_cache_too_small",
             )
         width = -(-min(length, tokens) // page)
         seqs = self.max_running_requests

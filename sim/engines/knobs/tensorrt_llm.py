@@ -32,6 +32,14 @@ class TensorRtLlm(EngineKnobs):
     """TensorRT-LLM's two schedulers and its KV cache. null: derived, see `fill`."""
 
     server: ClassVar[str] = "trtllm-serve"
+    not_modelled: ClassVar[Mapping[str, str]] = {
+        "kv_cache_free_gpu_mem_fraction": "it is free_gpu_memory_fraction on the replica",
+        "free_gpu_memory_fraction": "it is a key of the replica, beside policy",
+        "speculative_config": "speculative decoding is not simulated",
+        "max_beam_width": "requests are decoded with one beam",
+        "disable_overlap_scheduler": "scheduling is simulated without overlap",
+        "tensor_parallel_size": "it is tp on the replica",
+    }
     called: ClassVar[Mapping[str, str]] = {
         "max_num_batched_tokens": "max_num_tokens",
         "max_num_seqs": "max_batch_size",
@@ -68,11 +76,13 @@ class TensorRtLlm(EngineKnobs):
         length = length_of(self.max_seq_len, hardware)
         if self.enable_chunked_prefill and numbers["max_num_tokens"] < self.tokens_per_block:
             raise SettingsError(
-                "max_num_tokens",
                 f"max_num_tokens ({numbers['max_num_tokens']}) is smaller than tokens_per_block "
                 f"({self.tokens_per_block}): a chunk is rounded down to whole blocks, so a longer "
                 "prompt would get 0 tokens for ever; raise max_num_tokens, lower tokens_per_block "
                 "or turn enable_chunked_prefill off",
+                field="max_num_tokens",
+                code="budget_below_block_size",
+                limit=self.tokens_per_block,
             )
         numbers["num_blocks"], pool = pool_of(
             hardware,
@@ -88,9 +98,10 @@ class TensorRtLlm(EngineKnobs):
         room = numbers["num_blocks"] * self.tokens_per_block
         if room < 2:
             raise SettingsError(
-                "num_blocks",
                 f"num_blocks ({numbers['num_blocks']}) of tokens_per_block "
                 f"({self.tokens_per_block}) hold no prompt and its output; raise one of them",
+                field="num_blocks",
+                code="kv_cache_too_small",
             )
         numbers["max_seq_len"] = min(length, room)
         check_table(numbers["max_batch_size"], numbers["max_seq_len"], self.tokens_per_block)
@@ -124,19 +135,21 @@ class TensorRtLlm(EngineKnobs):
         }
         return [f"{flag} {value}" for flag, value in named.items() if value is not None]
 
-    def serve_yaml(self, free_gpu_memory_fraction: float) -> str:
-        """The rest of them, as the file that `--extra_llm_api_options` reads; num_blocks becomes
-        kv_cache_config.max_tokens."""
-        lines = [
-            f"enable_chunked_prefill: {str(self.enable_chunked_prefill).lower()}",
-            "scheduler_config:",
-            f"  capacity_scheduler_policy: {self.capacity_scheduler_policy}",
-            f"  context_chunking_policy: {self.context_chunking_policy}",
-            "kv_cache_config:",
-            f"  enable_block_reuse: {str(self.enable_block_reuse).lower()}",
-            f"  tokens_per_block: {self.tokens_per_block}",
-            f"  free_gpu_memory_fraction: {free_gpu_memory_fraction:g}",
-        ]
+    def extra_llm_api_options(self, free_gpu_memory_fraction: float) -> dict[str, Any]:
+        """The knobs that are not flags, as the content of the file that `--extra_llm_api_options`
+        reads; num_blocks becomes kv_cache_config.max_tokens."""
+        kv_cache: dict[str, Any] = {
+            "enable_block_reuse": self.enable_block_reuse,
+            "tokens_per_block": self.tokens_per_block,
+            "free_gpu_memory_fraction": free_gpu_memory_fraction,
+        }
         if self.num_blocks is not None:
-            lines.append(f"  max_tokens: {self.num_blocks * self.tokens_per_block}")
-        return "\n".join(lines) + "\n"
+            kv_cache["max_tokens"] = self.num_blocks * self.tokens_per_block
+        return {
+            "enable_chunked_prefill": self.enable_chunked_prefill,
+            "scheduler_config": {
+                "capacity_scheduler_policy": self.capacity_scheduler_policy,
+                "context_chunking_policy": self.context_chunking_policy,
+            },
+            "kv_cache_config": kv_cache,
+        }

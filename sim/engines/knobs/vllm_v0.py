@@ -5,6 +5,7 @@ refuse to start with max_num_batched_tokens below max_model_len; the early one a
 Sarathi-Serve start, and a prompt above the token limit is refused.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, PrivateAttr
@@ -23,7 +24,7 @@ from sim.engines.knobs.base import (
 )
 from sim.engines.knobs.hardware import Hardware, SettingsError
 from sim.hardware import kv_pool_size
-from sim.latency.inputs import kv_element_bytes
+from sim.hardware.catalog import kv_element_bytes
 
 __all__ = ["VllmV0"]
 
@@ -34,6 +35,16 @@ GIB = 1 << 30
 class VllmV0(EngineKnobs):
     """vLLM V0's scheduler and KV cache. null: derived, see `fill`."""
 
+    not_modelled: ClassVar[Mapping[str, str]] = {
+        "enable_chunked_prefill": "V0's chunked mode is not simulated; vllm_v1 and sarathi chunk",
+        "enable_prefix_caching": "V0 is simulated without its prefix cache",
+        "num_lookahead_slots": "speculative decoding is not simulated",
+        "speculative_config": "speculative decoding is not simulated",
+        "num_scheduler_steps": "multi-step scheduling is not simulated",
+        "delay_factor": "prompts are scheduled without a delay",
+        "gpu_memory_utilization": "it is a key of the replica, beside policy",
+        "tensor_parallel_size": "it is tp on the replica",
+    }
     server: ClassVar[str] = "VLLM_USE_V1=0 vllm serve"
     engine: Literal["vllm_v0"]
     max_num_batched_tokens: Derived = None
@@ -83,8 +94,9 @@ class VllmV0(EngineKnobs):
         """Bytes of a KV block on one GPU."""
         if hardware.model is None:
             raise SettingsError(
-                "preemption_mode",
                 "preemption_mode swap needs a model: it says how many bytes a KV block has",
+                field="preemption_mode",
+                code="swap_without_model",
             )
         element = kv_element_bytes(hardware.kv_cache_dtype)
         return self.block_size * hardware.model.kv_bytes_per_token(hardware.tp, element)

@@ -6,6 +6,7 @@ Names, defaults and refusals are vLLM's (0.26.0, `vllm/config/scheduler.py`,
 which V1 accepts and does not enforce.
 """
 
+from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
@@ -27,6 +28,24 @@ from sim.hardware import kv_pool_size
 
 __all__ = ["VllmV1"]
 
+NOT_ENFORCED = "vLLM V1 accepts it and does not enforce it"
+ON_THE_REPLICA = "it is a key of the replica, beside policy"
+NOT_MODELLED = {
+    "max_num_partial_prefills": NOT_ENFORCED,
+    "max_long_partial_prefills": NOT_ENFORCED,
+    "async_scheduling": "scheduling is simulated as synchronous (--no-async-scheduling)",
+    "num_speculative_tokens": "speculative decoding is not simulated",
+    "speculative_config": "speculative decoding is not simulated",
+    "num_lookahead_slots": "speculative decoding is not simulated",
+    "swap_space": "V1 preempts by recompute; vllm_v0 has preemption_mode swap",
+    "cpu_offload_gb": "weights stay on the GPU",
+    "pipeline_parallel_size": "pipeline parallelism is not simulated",
+    "data_parallel_size": "use count on the replica: that many independent servers",
+    "tensor_parallel_size": "it is tp on the replica",
+    "gpu_memory_utilization": ON_THE_REPLICA,
+    "kv_cache_dtype": ON_THE_REPLICA,
+    "disable_hybrid_kv_cache_manager": "models with sliding windows are not simulated",
+}
 ALLOW_LONG = " unless VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 is set"
 
 
@@ -34,6 +53,7 @@ class VllmV1(EngineKnobs):
     """vLLM V1's scheduler and KV cache. null: derived, see `fill`."""
 
     server: ClassVar[str] = "vllm serve"
+    not_modelled: ClassVar[Mapping[str, str]] = NOT_MODELLED
     engine: Literal["vllm_v1"]
     max_num_batched_tokens: Derived = None
     max_num_seqs: Annotated[Seqs | None, BeforeValidator(auto_is_null)] = None
@@ -122,16 +142,20 @@ def check_start(knobs: VllmV1, budget: int, seqs: int, length: int) -> None:
     """The cross-checks of vLLM's scheduler config."""
     if budget < seqs:
         raise SettingsError(
-            "max_num_batched_tokens",
             f"max_num_batched_tokens ({budget}) must be greater than or equal to max_num_seqs "
             f"({seqs}): every running request gets a token a step; raise the budget, lower "
             "max_num_seqs, or leave max_num_seqs null",
+            field="max_num_batched_tokens",
+            code="budget_below_max_num_seqs",
+            limit=seqs,
         )
     if not knobs.enable_chunked_prefill and budget < length:
         raise SettingsError(
-            "max_num_batched_tokens",
             f"max_num_batched_tokens ({budget}) is smaller than max_model_len ({length}) with "
             "chunked prefill off: a longer prompt could never be scheduled; increase "
             "max_num_batched_tokens, decrease max_model_len or enable_chunked_prefill",
+            field="max_num_batched_tokens",
+            code="budget_below_max_model_len",
+            limit=length,
         )
     check_table(seqs, length, knobs.block_size)

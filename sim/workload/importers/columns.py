@@ -1,4 +1,4 @@
-"""Raw values as arrival times and token counts; what is neither is refused, with the reason."""
+"""Raw cells to arrival times and token counts; other values are refused with the reason."""
 
 import json
 from collections.abc import Sequence
@@ -10,17 +10,17 @@ from numpy.typing import NDArray
 from sim.workload.importers.formats import PER_SECOND, normalise
 
 MAX_SHOWN = 40  # characters of a refused value
-MAX_SPAN_S = 10 * 365 * 86_400.0  # a row further from the others has a broken time stamp
+MAX_SPAN_S = 10 * 365 * 86_400.0  # a time stamp further from the others is broken
 MAX_NUMBER = 1e19  # nanoseconds since 1970 are below it
 
 Floats = NDArray[np.float64]
 
-# Time stamps counted from 1970 give their unit away: (smallest in this unit, units a second).
+# Time stamps since 1970 reveal their unit: (smallest in this unit, units per second).
 EPOCH_UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 
 
 class Refusals:
-    """Rows refused so far; of several reasons the first one found is told."""
+    """Rows refused so far, each with the first reason found."""
 
     def __init__(self, num_rows: int) -> None:
         self.reasons: dict[int, str] = {}
@@ -34,7 +34,7 @@ class Refusals:
 
 
 def found(value: Any) -> str:
-    """What a cell holds, in words."""
+    """The content of a cell, in words."""
     if value is None:
         return "is missing"
     if is_absent(value):
@@ -62,7 +62,7 @@ def is_absent(value: Any) -> bool:
 
 
 def to_numbers(values: Sequence[Any]) -> Floats:
-    """Floats; nan for what is no number. Booleans are no numbers, strings may hold one."""
+    """Floats; nan for other values. Booleans are not numbers; strings may hold one."""
     import pandas as pd
 
     plain = [value if isinstance(value, str) else number_or_nan(value) for value in values]
@@ -98,7 +98,7 @@ def whole_numbers(
 def optional_whole_numbers(
     values: Sequence[Any], column: str, low: int, high: int, refusals: Refusals, default: Any
 ) -> NDArray[np.int32]:
-    """The same, where an absent value means `default` (a number or an array of them)."""
+    """The same for an optional column: absent values become `default` (a number or an array)."""
     absent = np.fromiter(map(is_absent, values), bool, len(values))
     filled = [low if gone else value for gone, value in zip(absent.tolist(), values, strict=True)]
     numbers = whole_numbers(filled, column, low, high, refusals)
@@ -110,9 +110,8 @@ def arrival_seconds(
 ) -> tuple[Floats, str]:
     """Seconds since the first usable row, and how the column was read.
 
-    Numbers count `per_second` to the second (None: by `time_unit`); a column of mostly text holds
-    ISO 8601 dates, of which nine fractional digits count.
-    """
+    Numbers are in units of 1 / `per_second` s (None: by `time_unit`); a column of mostly text holds
+    ISO 8601 dates, read to the nanosecond."""
     numbers = to_numbers(values)
     present = sum(not is_absent(value) for value in values)
     if 2 * np.count_nonzero(~np.isnan(numbers)) >= present:
@@ -126,7 +125,7 @@ def arrival_seconds(
 
 
 def time_unit(column: str, numbers: Floats) -> float:
-    """Units a second: by the ending of the name, by the size of epoch stamps, else seconds."""
+    """Units per second: by the ending of the name, by the size of epoch stamps, else seconds."""
     name = normalise(column)
     for ending, per_second in PER_SECOND.items():
         if name.endswith(ending) and len(name) > len(ending) and ending != "s":
@@ -143,7 +142,8 @@ def unit_name(per_second: float) -> str:
 
 
 def nanoseconds(values: Sequence[Any]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Dates as nanoseconds since 1970, those without a zone as UTC; and which are no dates."""
+    """Dates as nanoseconds since 1970 (UTC where no zone is given), and which cells are
+    not dates."""
     import pandas as pd
 
     texts = pd.Series([v if isinstance(v, str) else None for v in values], dtype=object)

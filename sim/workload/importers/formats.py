@@ -1,7 +1,7 @@
-"""The formats that can be read, one entry each, and how a file's columns are matched to them.
+"""The supported formats, one entry each, and how the columns of a file are matched to them.
 
-Columns are found by name, without regard to case, spaces and separators, and never by position.
-What one is used for is its role: arrival, prompt, output, max_tokens, priority, name, content.
+Columns are matched by name, ignoring case, spaces and separators, never by position.
+The role of a column is one of arrival, prompt, output, max_tokens, priority, name, content.
 """
 
 import re
@@ -11,7 +11,7 @@ from itertools import product
 
 REQUIRED = ("prompt", "output")
 
-# Time units by the ending of a column's name: how many of them make a second.
+# Time units by the ending of a column's name: units per second.
 PER_SECOND = {
     **dict.fromkeys(("milliseconds", "millis", "msec", "ms"), 1e3),
     **dict.fromkeys(("microseconds", "micros", "usec", "us"), 1e6),
@@ -22,7 +22,7 @@ PER_SECOND = {
 
 @dataclass(frozen=True)
 class Format:
-    """How a format names its columns; names as `normalise` gives them, preferred ones first."""
+    """The column names of a format, as `normalise` writes them, preferred ones first."""
 
     name: str
     medium: str  # csv or jsonl
@@ -30,8 +30,8 @@ class Format:
     signature: tuple[str, ...]  # a file with all these columns is of this format
     roles: dict[str, tuple[str, ...]]
     per_second: float | None = 1.0  # unit of numeric arrivals; None: see columns.time_unit
-    only: dict[str, int] = field(default_factory=dict)  # the one value that is understood
-    note: str = ""  # what the reader of such a file should know
+    only: dict[str, int] = field(default_factory=dict)  # the only value that is supported
+    note: str = ""  # a note shown with every file of this format
 
 
 def normalise(column: str) -> str:
@@ -147,7 +147,7 @@ FORMATS = (
     Format(
         name="jsonl",
         medium="jsonl",
-        about="any JSON Lines file with such keys",
+        about="any JSON Lines file with these keys",
         signature=(),
         roles=PLAIN,
         per_second=None,

@@ -16,13 +16,14 @@ from sim.workload.importers.columns import MAX_SHOWN, Refusals
 from sim.workload.prompt_tokens import RENUMBERED_BASE, Content, merge_runs
 
 TOKENS_PER_ID = 512
-MAX_ID = OUTPUT_BASE // TOKENS_PER_ID  # from here on the run [512 h, 512] would be generated tokens
+MAX_ID = OUTPUT_BASE // TOKENS_PER_ID  # above it, [512 h, 512] would overlap generated tokens
 
 
 def refuse_bad_ids(
     values: Sequence[Any], column: str, num_prompt_tokens: NDArray[np.int32], refusals: Refusals
 ) -> None:
-    """Refuse rows whose ids are no list of one number for each begun block of the prompt."""
+    """Refuse rows whose ids are not a list with one number per (possibly partial) block of the
+    prompt."""
     wanted = (-(-num_prompt_tokens.astype(np.int64) // TOKENS_PER_ID)).tolist()
     for row in np.flatnonzero(refusals.kept).tolist():
         problem = problem_of(values[row], wanted[row], int(num_prompt_tokens[row]))
@@ -32,7 +33,7 @@ def refuse_bad_ids(
 
 
 def problem_of(ids: Any, wanted: int, num_prompt_tokens: int) -> str | None:
-    """What is wrong with the ids of a prompt that needs `wanted` of them; None if nothing."""
+    """The problem with the ids of a prompt that needs `wanted` of them, None if there is none."""
     if ids is None:
         return "is missing; allowed is a list of ids"
     if type(ids) is not list:
@@ -48,7 +49,7 @@ def problem_of(ids: Any, wanted: int, num_prompt_tokens: int) -> str | None:
 
 
 def hashed_content(ids: Sequence[list[int]], num_prompt_tokens: NDArray[np.int32]) -> Content:
-    """Runs [512 h, 512]; ids too large for the region of named content are numbered anew."""
+    """Runs [512 h, 512]; ids too large for the region of named content are renumbered."""
     per_prompt = np.fromiter(map(len, ids), np.int64, len(ids))
     flat = np.fromiter(chain.from_iterable(ids), np.int64, int(per_prompt.sum()))
     base = flat * TOKENS_PER_ID if flat.max() < MAX_ID else renumbered(flat)

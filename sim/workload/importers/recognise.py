@@ -1,4 +1,4 @@
-"""Which format a file is of, and which of its columns are used."""
+"""The format of a file, and which of its columns are used."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,8 +22,8 @@ MEDIA = {"csv": "CSV", "jsonl": "JSON Lines"}
 def recognise(file: Source, format_name: str | None) -> tuple[Format, tuple[str, ...]]:
     """The format, asked for by name or found by the columns, and the file's column names.
 
-    Raises TraceError where the file is of no known format or not of the one asked for, ValueError
-    for a name that is no format.
+    Raises TraceError where the file has no known format or not the requested one, ValueError for an
+    unknown format name.
     """
     asked = None if format_name is None else format_named(format_name)
     medium = medium_of(file)
@@ -70,7 +70,7 @@ def used_columns(file: Source, form: Format, header: Sequence[str]) -> dict[str,
 
 
 def found_columns(medium: str, header: Sequence[str]) -> str:
-    """What stands where the column names should be."""
+    """The column names that were found."""
     shown = ", ".join(column[:MAX_SHOWN] for column in header[:SHOWN_COLUMNS])
     more = ", ..." if len(header) > SHOWN_COLUMNS else ""
     if medium == "csv" and any(map(is_number, header)):
@@ -79,7 +79,7 @@ def found_columns(medium: str, header: Sequence[str]) -> str:
 
 
 def unknown_columns(medium: str, header: Sequence[str]) -> str:
-    """A file of no known format, and what would be one."""
+    """The error for a file of no known format."""
     plain = match_columns(format_named(medium), header)
     missing = " and ".join(f"{role} tokens" for role in REQUIRED if role not in plain)
     named = ", ".join(form.name for form in FORMATS if form.signature)

@@ -1,13 +1,15 @@
-"""Bytes or a file as text, and what refuses to be one."""
+"""Bytes or a file as text; other kinds of files are refused."""
 
 import io
 import re
 from pathlib import Path
 from typing import BinaryIO
 
+from sim.validation.errors import RefusalError
+
 HEAD_BYTES = 1 << 16
 
-# How other kinds of files begin, and what to do about them.
+# First bytes of other kinds of files, and what to do about them.
 MAGIC = (
     (b"\x1f\x8b", "gzip-compressed; unpack it first"),
     (b"PK\x03\x04", "a zip archive or an Excel workbook; save the sheet as CSV"),
@@ -15,20 +17,21 @@ MAGIC = (
     (b"version https://git-lfs", "a Git LFS pointer, not the data; fetch the file itself"),
 )
 
-UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # what spreadsheets call Unicode text
+UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")  # "Unicode text" of spreadsheets
 
 # Undecodable bytes are read as lone surrogates, which no valid text contains.
 UNDECODABLE = re.compile("[\udc80-\udcff]")
 
 
-class TraceError(ValueError):
-    """A file that is no workload: which one, where, what was found, what is allowed."""
+class TraceError(RefusalError):
+    """A file that cannot be read as a workload: which one, where, what was found, what is allowed.
+    `code` "no_time_column": it can be read once a rate is given."""
 
 
 class Source:
-    """A file on disk or an upload; can be opened as text again and again.
+    """A file on disk or an upload; can be opened as text repeatedly.
 
-    Raises TraceError for what is plainly no text file.
+    Raises TraceError for a file that is not text.
     """
 
     def __init__(self, source: bytes | Path, name: str = "") -> None:
@@ -44,9 +47,9 @@ class Source:
             with self.open() as file:
                 self.source = file.read().decode("utf-16", "replace").encode("utf-8", "replace")
 
-    def error(self, problem: str) -> TraceError:
+    def error(self, problem: str, code: str = "unreadable") -> TraceError:
         """A TraceError that names the file."""
-        return TraceError(f"{self.name}: {problem}")
+        return TraceError(f"{self.name}: {problem}", code=code)
 
     def open(self) -> BinaryIO:
         """The bytes from the start."""
@@ -55,13 +58,13 @@ class Source:
         return io.BytesIO(self.source)
 
     def text(self) -> io.TextIOWrapper:
-        """The text from the start, without a byte order mark, its line ends kept as they are."""
+        """The text from the start, without a byte order mark, line ends unchanged."""
         return io.TextIOWrapper(
             self.open(), encoding="utf-8-sig", errors="surrogateescape", newline=""
         )
 
     def check(self, head: bytes) -> None:
-        """Refuse a file that begins as no text file does."""
+        """Refuse a file whose first bytes are not text."""
         if not head.strip():
             raise self.error("empty; a header line or JSON objects are expected")
         for magic, advice in MAGIC:

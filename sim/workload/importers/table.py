@@ -1,7 +1,7 @@
 """A text file as columns of raw values, each row with its line number.
 
-Rows that are no rows (broken JSON, wrong number of fields, bytes that are not text) are refused
-here, with the reason; values are not looked at yet.
+Malformed rows (broken JSON, wrong number of fields, bytes that are not text) are refused here with
+the reason; values are checked later.
 """
 
 import csv
@@ -16,7 +16,7 @@ from sim.workload.importers.source import UNDECODABLE, Source
 MAX_ROWS = 1_000_000
 MAX_COLUMNS = 1_000
 DELIMITERS = ",;\t|"
-HEADER_OBJECTS = 100  # objects whose keys make the header of a JSON Lines file
+HEADER_OBJECTS = 100  # objects whose keys form the header of a JSON Lines file
 ENCODING_REASON = "bytes that are not UTF-8 text"
 
 
@@ -40,7 +40,7 @@ class Table:
 
 
 class OpenQuoteError(Exception):
-    """A quoted field ran over the end of its line and what came out is no row."""
+    """A quoted field ran past the end of its line, and the result is not a row."""
 
 
 def medium_of(source: Source) -> str:
@@ -48,7 +48,7 @@ def medium_of(source: Source) -> str:
     with source.text() as text:
         first = next((c for line in text for c in line if not c.isspace()), "")
     if first == "[":
-        raise source.error("a JSON array; JSON Lines are allowed: one object a line")
+        raise source.error("a JSON array; JSON Lines are allowed: one object per line")
     return "jsonl" if first == "{" else "csv"
 
 
@@ -71,7 +71,7 @@ def csv_header(source: Source) -> tuple[tuple[str, ...], str]:
 
 
 def check_width(source: Source, columns: int) -> None:
-    """Refuse what has absurdly many columns."""
+    """Refuse too many columns."""
     if columns > MAX_COLUMNS:
         raise source.error(f"{columns:,} columns; at most {MAX_COLUMNS:,} are allowed")
 
@@ -79,8 +79,8 @@ def check_width(source: Source, columns: int) -> None:
 def read_csv(source: Source, columns: Sequence[str]) -> Table:
     """The given columns of a CSV file.
 
-    A quoted field may run over several lines. Where that makes nonsense, a quote was left open:
-    then the file is read again with every line on its own, and one bad line costs one row.
+    A quoted field may span several lines. If that gives malformed rows, a quote was left open: the
+    file is then read again line by line, so that one bad line costs one row.
     """
     try:
         return read_csv_once(source, columns, one_line_each=False)
@@ -134,7 +134,7 @@ def wrong_width(found: int, expected: int) -> str:
 def watched_lines(
     text: Iterator[str], bad_lines: dict[int, str], one_line_each: bool
 ) -> Iterator[str]:
-    """The lines; those that cannot be rows come out empty and are entered in `bad_lines`."""
+    """The lines; lines that cannot be rows are yielded empty and recorded in `bad_lines`."""
     for number, line in enumerate(text, 1):
         if not line.isascii() and UNDECODABLE.search(line):
             bad_lines[number] = ENCODING_REASON
@@ -147,7 +147,7 @@ def watched_lines(
 
 
 def json_objects(source: Source) -> Iterator[tuple[int, dict[str, Any] | str]]:
-    """(line, object) of every line that is not blank; in place of no object the reason."""
+    """(line, object) of every line that is not blank; the reason in place of a missing object."""
     with source.text() as text:
         for number, line in enumerate(text, 1):
             if not line.isascii() and UNDECODABLE.search(line):
@@ -157,7 +157,7 @@ def json_objects(source: Source) -> Iterator[tuple[int, dict[str, Any] | str]]:
 
 
 def json_object(line: str) -> dict[str, Any] | str:
-    """The object on a line, or why there is none."""
+    """The object on a line, or the reason why there is none."""
     try:
         value = json.loads(line)
     except json.JSONDecodeError as error:
@@ -181,7 +181,7 @@ def json_header(source: Source) -> tuple[str, ...]:
         elif not first_problem:
             first_problem = f"line {line}: {found}"
     if not keys:
-        raise source.error(f"{first_problem}; one JSON object a line is allowed")
+        raise source.error(f"{first_problem}; one JSON object per line is allowed")
     check_width(source, len(keys))
     return tuple(keys)
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-import sim.__main__ as command_line
+from sim.cli import main as command_line
 from sim.results.export import cell, vllm_serve_flags, write_trace
 from sim.results.run import simulate
 from sim.scenario.load import ScenarioError, load_scenario, parse_scenario, resolve
+from tests.conftest import EXAMPLES
 from tests.field.field import asked
 from tests.pools import one, pools, run_pools
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
 FLAGS = {
     "--tensor-parallel-size",
     "--gpu-memory-utilization",
@@ -256,7 +256,8 @@ def test_every_request_rejected_exits_2(tmp_path: Path, capfd: pytest.CaptureFix
     )
     assert status == 2
     assert json.loads(out)["rejected"] == 1
-    assert "every request was rejected (1 prompt_reaches_max_model_len)" in err
+    assert "1 of 1 requests rejected: prompts of up to" in err
+    assert "max_model_len (10); raise max_model_len above" in err
 
 
 def test_pages_open_uploads_only(tmp_path: Path) -> None:

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from sim.hardware import catalog
-from sim.hardware.model_config import model_from_config
 from sim.latency import inputs as latency_inputs
 from sim.latency.model import unit_row
 from sim.latency.roofline import (
@@ -15,6 +14,7 @@ from sim.latency.roofline import (
     operating_point,
     prefill_step,
 )
+from sim.scenario.model_config import model_from_config
 
 
 def test_operating_point_by_hand() -> None:
@@ -88,7 +88,7 @@ def test_a_config_that_is_no_dense_decoder(edit: dict[str, object], words: str) 
         model_from_config(json.dumps(CONFIG | edit))
 
 
-@pytest.mark.parametrize(("text", "words"), [("{", "no JSON"), ("[1]", "must be an object")])
+@pytest.mark.parametrize(("text", "words"), [("{", "not JSON"), ("[1]", "must be an object")])
 def test_a_config_that_is_no_object(text: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         model_from_config(text)

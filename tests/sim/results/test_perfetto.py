@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-import sim.__main__ as command_line
+from sim.cli import main as command_line
 from sim.results.perfetto import REQUESTS, STEPS, TRANSFERS, trace_events, write_perfetto
 from sim.results.run import Result, simulate
 from sim.scenario.load import load_scenario
+from tests.conftest import EXAMPLES
 from tests.field.field import asked
 from tests.pools import run_pools
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
 PHASES = {"X", "M", "C"}
 
 

@@ -1,7 +1,7 @@
-"""A model by its Hugging Face config.json: any dense decoder that the catalogue does not know.
+"""A model given by its Hugging Face config.json: any dense decoder, in the catalogue or not.
 
 In a scenario file `model` is a name of the catalogue, or an object with the keys of config.json
-that say a dense decoder's shape; a whole config.json may stand there, its other keys are dropped.
+that give the shape of a dense decoder; in a whole config.json the other keys are ignored.
 """
 
 import json
@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Discriminator, Field, Tag, ValidationError, mod
 
 from sim.hardware import catalog
 from sim.validation.base_model import Spec
-from sim.validation.errors import complaints
+from sim.validation.errors import validation_error
 
 __all__ = [
     "DescribedModel",
@@ -48,10 +48,12 @@ class ModelConfig(Spec):
     @model_validator(mode="before")
     @classmethod
     def is_dense(cls, data: Any) -> Any:
-        """Experts are not modelled, whatever the family calls itself."""
+        """Refuse mixture of experts, which is not modelled, under any model_type."""
         experts = [key for key in data if "expert" in key] if isinstance(data, dict) else []
         if experts:
-            raise ValueError(f"{experts[0]} says mixture of experts; only dense decoders are read")
+            raise ValueError(
+                f"{experts[0]} means mixture of experts; only dense decoders are supported"
+            )
         return data
 
     @model_validator(mode="after")
@@ -63,7 +65,7 @@ class ModelConfig(Spec):
 
 
 class DescribedModel(Spec):
-    """A model in a scenario file that is no name: what to call it, and its config.json."""
+    """A model in a scenario file given by its config.json, with a name to show."""
 
     name: Annotated[str, Field(min_length=1, max_length=60)] = "config.json"
     config: ModelConfig
@@ -72,7 +74,7 @@ class DescribedModel(Spec):
         return self.name
 
     def model(self) -> catalog.Model:
-        """As the catalogue would have it."""
+        """The same as an entry of the catalogue."""
         config = self.config
         heads, bias = config.num_attention_heads, config.attention_bias
         return catalog.Model(
@@ -88,7 +90,7 @@ class DescribedModel(Spec):
             max_model_len=config.max_position_embeddings,
             qkv_bias=BIASES[config.model_type] if bias is None else bias,
             qk_norm=config.model_type == "qwen3",
-            source="a config.json of the reader's",
+            source="a config.json",
         )
 
 
@@ -109,12 +111,12 @@ def model_of(ref: str | DescribedModel) -> catalog.Model:
 
 
 def described(text: str, name: str | None = None) -> DescribedModel:
-    """A model from the text of its config.json; without a name it is called after its family and
-    size. ValueError in words for anything but a dense decoder that can be read."""
+    """A model from the text of its config.json; the default name is its family and size. ValueError
+    for anything but a dense decoder."""
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"config.json: no JSON (line {error.lineno}: {error.msg})") from None
+        raise ValueError(f"config.json: not JSON (line {error.lineno}: {error.msg})") from None
     except RecursionError:
         raise ValueError("config.json: nested too deeply") from None
     if not isinstance(data, dict):
@@ -122,7 +124,7 @@ def described(text: str, name: str | None = None) -> DescribedModel:
     try:
         config = ModelConfig.model_validate(data)
     except ValidationError as error:
-        problems = complaints(error, data, ModelConfig).problems
+        problems = validation_error(error, data, ModelConfig).problems
         words = [problem.removeprefix("the scenario: ") for problem in problems]
         raise ValueError(f"config.json: {'; '.join(words)}") from None
     found = DescribedModel(config=config)
@@ -131,5 +133,5 @@ def described(text: str, name: str | None = None) -> DescribedModel:
 
 
 def model_from_config(text: str, name: str | None = None) -> catalog.Model:
-    """The same, as the catalogue would have it."""
+    """The same as an entry of the catalogue."""
     return described(text, name).model()

@@ -13,6 +13,7 @@ from sim.engines.registry import ENGINE_IDS
 from sim.scenario.load import ScenarioError, load_scenario, parse_scenario, resolve
 from sim.scenario.spec import Scenario
 from sim.validation.errors import path_of
+from tests.conftest import EXAMPLES
 
 ALLOWED = ", ".join(repr(engine) for engine in ENGINE_IDS)
 
@@ -21,7 +22,7 @@ CONFIG: dict[str, Any] = {
     "num_attention_heads": 28, "num_key_value_heads": 4, "intermediate_size": 18944,
     "vocab_size": 152064, "max_position_embeddings": 32768, "torch_dtype": "bfloat16",
 }  # fmt: skip
-EXAMPLES = sorted((Path(__file__).parent.parent / "examples").glob("*.json"))
+FILES = sorted(EXAMPLES.glob("*.json"))
 
 DOCUMENTED: dict[str, Any] = {
     "version": 1,
@@ -204,7 +205,7 @@ def test_linear_toy_needs_neither_model_nor_gpu() -> None:
         (policy(max_num_batched_tokens=16), r"\(16\) must be greater .* max_num_seqs \(128\)"),
         (policy(enable_chunked_prefill=False), r"\(512\) is smaller than max_model_len \(8192\)"),
         (policy(watermark=1.0), "watermark: found 1.0; must be less than 1"),
-        (policy(polcy="fcfs"), "polcy: this key is not known here; did you mean 'policy'"),
+        (policy(polcy="fcfs"), "polcy: unknown key; did you mean 'policy'"),
         (policy(engine="orka"), f"engine: found 'orka'; allowed: {ALLOWED}"),
         (policy(policy="lifo"), "found 'lifo'; allowed: 'fcfs' or 'priority'"),
         (policy(max_num_seqs=0), "max_num_seqs: found 0; must be at least 1"),
@@ -216,7 +217,10 @@ def test_linear_toy_needs_neither_model_nor_gpu() -> None:
         (replica(model={"name": "x"}), "model.config is missing"),
         (replica(model={"config": CONFIG | {"vocab_size": "9"}}), "config.vocab_size: found '9'"),
         (replica(model={"config": CONFIG | {"num_experts": 8}}), "mixture of experts"),
-        (policy(max_num_partial_prefills=2), "max_num_partial_prefills: this key is not known"),
+        (
+            policy(max_num_partial_prefills=2),
+            "max_num_partial_prefills: not modelled: vLLM V1 accepts it",
+        ),
         (replica(model="Llama-3.1-70B"), "weights take 141.1 GB .*larger tp, precision fp8"),
         (replica(gpu="h1000"), "unknown GPU 'h1000'; the nearest known: h100_sxm"),
         (replica(tp=8), "28 attention heads of Qwen2.5-7B cannot be divided by tp 8"),
@@ -227,10 +231,13 @@ def test_linear_toy_needs_neither_model_nor_gpu() -> None:
         (replica(model=None), r"replicas\[0\].model is missing: a roofline needs it"),
         (replica(latency={"kind": "crystal"}), "latency.kind: found 'crystal'; allowed: 'roof"),
         (replica(count=1025), "count: found 1025; must be at most 1024"),
-        (replica(role="prefill"), "disaggregation: missing: replicas of role prefill hand"),
+        (
+            replica(role="prefill"),
+            "disaggregation: missing: it describes the hand-over .* role prefill",
+        ),
         (
             lambda data: data.update(disaggregation={}),
-            "at least one replica of role 'prefill' and one of role 'decode' are wanted; "
+            "at least one replica of role 'prefill' and one of role 'decode' are needed; "
             "on one GPU there is nothing to split",
         ),
         (lambda data: data.update(replicas=[]), "replicas: found a list of 0; must not be empty"),
@@ -324,7 +331,7 @@ def test_schema_names_every_knob() -> None:
     json.dumps(schema)
 
 
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 def test_examples_resolve(path: Path) -> None:
     assert resolve(load_scenario(path)).scenario.name
 

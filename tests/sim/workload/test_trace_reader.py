@@ -100,7 +100,7 @@ def test_vidur_with_times_and_without() -> None:
     assert [row[1:] for row in rows(drawn)] == [(3000, 60), (2000, 100)]
     assert rows(drawn) == rows(read_trace(DATA / "vidur_lengths.csv", rate_per_s=2.0, seed=5))
     assert rows(drawn) != rows(read_trace(DATA / "vidur_lengths.csv", rate_per_s=2.0, seed=6))
-    assert drawn.notes == ("no time column: Poisson arrivals at 2 a second, seed 5",)
+    assert drawn.notes == ("no time column: Poisson arrivals at 2/s, seed 5",)
 
 
 def test_vllm_log_uses_the_wall_clock_for_arrivals() -> None:
@@ -218,7 +218,7 @@ def test_large_hash_ids_stay_clear_of_generated_tokens() -> None:
 
 
 def test_importing_the_module_imports_no_pandas() -> None:
-    code = "import sys, sim.traces; sys.exit('pandas' in sys.modules)"
+    code = "import sys, sim.workload.trace_reader; sys.exit('pandas' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import sim.__main__ as command_line
+from sim.cli import main as command_line
 from sim.results.diagnosis import Finding
 from sim.results.run import Result
 from tests.field.field import asked, serve

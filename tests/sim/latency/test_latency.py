@@ -9,7 +9,6 @@ import pytest
 
 from sim.core.recording import STEP
 from sim.hardware import catalog
-from sim.latency.breakdown import breakdown
 from sim.latency.efficiency import efficiency
 from sim.latency.flops import model_bytes, model_flop
 from sim.latency.inputs import roofline
@@ -23,6 +22,7 @@ from sim.latency.model import (
     steps_seconds,
     unit_row,
 )
+from sim.latency.roofline import breakdown
 from sim.latency.table import errors_by_group, predict_table
 
 

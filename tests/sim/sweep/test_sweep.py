@@ -11,15 +11,16 @@ from typing import Any
 
 import pytest
 
-from sim.__main__ import main
+from sim.cli.main import main
 from sim.cli.sweep import sweep_csv
 from sim.results.run import simulate
 from sim.scenario.load import Scenario, ScenarioError, parse_scenario
 from sim.sweep import sweep as sweeping
 from sim.sweep.grid import axis_of, parse_axis, settings_of
 from sim.sweep.sweep import Row, open_executor, run_sweep
+from tests.conftest import EXAMPLES
 
-EXAMPLE = Path(__file__).parent.parent / "examples" / "toy_16_requests.json"
+EXAMPLE = EXAMPLES / "toy_16_requests.json"
 
 
 def base(**fields: Any) -> Scenario:
@@ -84,13 +85,13 @@ def test_paths_and_values(text: str, place: tuple[Any, ...], values: tuple[Any, 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("max_num_tokens=1", "max_num_tokens is no knob of vllm_v1; allowed: engine, max_num_b"),
+        ("max_num_tokens=1", "max_num_tokens is not a knob of vllm_v1; allowed: engine, max_num_b"),
         ("replicas[0].color=1", "replicas[0] has no color; allowed: count, role, model"),
         ("replicas[1].tp=1", "replicas has no 1; allowed: [0] to [0], [*]"),
         ("slo.p99=1", "slo has no p99; allowed: ttft_s, tpot_s, itl_s, e2e_s"),
         ("link.speed=1", "link has no speed; allowed: kind, bandwidth_bytes_per_s"),
         ("seed.x=1", "seed has no parts"),
-        ("a..b=1", "'a..b' is no path"),
+        ("a..b=1", "'a..b' is not a path"),
         ("replicas[0].tp=1,3", "replicas[0].tp: found 3; allowed: 1, 2, 4 or 8"),
         ("max_num_seqs=4,-1", "found -1; must be at least 1"),
         ("max_num_seqs=many", "found 'many'; must be a whole number"),
@@ -283,7 +284,7 @@ def test_command_line_writes_the_table(tmp_path: Path, capsys: pytest.CaptureFix
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--grid", "budget=1"], "--grid budget is no knob of vllm_v1; allowed: engine"),
+        (["--grid", "budget=1"], "--grid budget is not a knob of vllm_v1; allowed: engine"),
         (["--grid", "max_num_seqs=0"], "found 0; must be at least 1"),
         (["--grid", "seed=1", "--executor", "ray://x"], "an executor is threads or dask://"),
         (["--grid", "seed=1", "--executor", "dask://nowhere"], "an executor is threads or dask://"),

@@ -1,14 +1,12 @@
 """Every run says how sure its milliseconds are."""
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sim.results.run import Result, simulate
 from sim.scenario.load import load_scenario, parse_scenario
-
-EXAMPLES = Path(__file__).parent.parent / "examples"
+from tests.conftest import EXAMPLES
 
 
 def run(gpu: str = "h100", prompt: int = 500, count: int = 4, **policy: Any) -> Result:
