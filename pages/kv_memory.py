@@ -36,14 +36,18 @@ with page("kv_memory", form.KV_MEMORY):
     with st.spinner("Replaying the run, step by step"):
         shown = controller.shown(chosen, rules)
     st.markdown(shown.sentence)
-    if chosen == form.THRASH.id and rules.has_gate:
-        fix = "Turn the gate off again" if rules.gate else "Turn the full-prompt gate on"
+    if chosen == form.THRASH.id and rules.has(engines.GATE):
+        fix = (
+            "Turn the gate off again"
+            if rules.value(engines.GATE)
+            else "Turn the full-prompt gate on"
+        )
         st.button(fix, key="kv_gate_button", on_click=form.toggle_gate)
     block_map(shown.packet, key="kv_map")
     st.caption(
         "Number: the request that holds the block. Two frames: several requests read it. c: no "
         "request holds it, its content is kept. A thick frame: the block was lost in this step. "
-        f"Shown while each step runs; {engines.TITLES[rules.engine]}'s rules, blocks of "
+        f"Shown while each step runs; {rules.spec.title}'s rules, blocks of "
         f"{engines.BLOCK} tokens."
     )
     controls.confidence(shown.confidence)
@@ -71,6 +75,6 @@ with page("kv_memory", form.KV_MEMORY):
         controller.shown(form.PREFIXES.id, caching, prefixes_open=True).packet, key="kv_prefix_map"
     )
     st.caption(
-        f"“{labels[form.PREFIXES.id]}” under {engines.TITLES[caching.engine]}. Filled: found in "
+        f"“{labels[form.PREFIXES.id]}” under {caching.spec.title}. Filled: found in "
         "the cache when the request was admitted. Dashed: no request holds it, its content is kept."
     )

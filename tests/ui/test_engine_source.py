@@ -5,7 +5,7 @@ import inspect
 
 import pytest
 
-from sim.engines.dispatch import POLICIES
+from sim.engines.registry import ENGINE_IDS
 from ui.text import engine_source, explain
 
 
@@ -15,7 +15,7 @@ def lines(kind: str, engine: str = "vllm_v1") -> list[str]:
     return [text[i].strip() for i in marked]
 
 
-@pytest.mark.parametrize("engine", POLICIES)
+@pytest.mark.parametrize("engine", ENGINE_IDS)
 def test_text_is_that_of_the_file(engine: str):
     """Every line shown stands in the module's file, at the number shown beside it."""
     module = importlib.import_module(f"sim.engines.{engine}")
@@ -51,7 +51,7 @@ def test_the_deciding_lines(kind: str, expected: str):
     assert expected in lines(kind)
 
 
-@pytest.mark.parametrize("engine", POLICIES)
+@pytest.mark.parametrize("engine", ENGINE_IDS)
 def test_every_mark_writes_its_reason(engine: str):
     """Where an engine has a mark at all, the reason stands in it, or it is the loop that admits."""
     for kind, (k, marked) in engine_source.deciding(engine).items():

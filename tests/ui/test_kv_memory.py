@@ -48,11 +48,20 @@ def test_step_by_step_is_the_same_as_in_one_go(preset: str, replays: dict[str, R
     assert replays[preset].num_steps == len(whole.steps)
 
 
+def rules_with(engine: str, caching: bool = False, **knobs: engines.Value) -> engines.Rules:
+    """The rules of an engine whose gate is on and whose watermark is 0."""
+    spec = engines.engine_spec(engine)
+    first = {engines.GATE: True, engines.WATERMARK: 0.0}
+    values = {k: first.get(k, getattr(spec.defaults, k)) for k in spec.memory_dials} | knobs
+    return engines.Rules(engine, caching, tuple(values.items()))
+
+
+CAPACITY = "capacity_scheduler_policy"
 VARIANTS = [
-    *(engines.Rules(engine, caching=caching) for engine in engines.TITLES for caching in (0, 1)),
-    engines.Rules("vllm_v0", preempt_by="swap"),
-    engines.Rules("tensorrt_llm", capacity="MAX_UTILIZATION"),
-    engines.Rules("vllm_v1", gate=False),
+    *(rules_with(engine, caching) for engine in engines.TITLES for caching in (False, True)),
+    rules_with("vllm_v0", preemption_mode="swap"),
+    rules_with("tensorrt_llm", **{CAPACITY: "MAX_UTILIZATION"}),
+    rules_with("vllm_v1", **{engines.GATE: False}),
 ]
 
 
@@ -73,15 +82,15 @@ def test_engines_lose_memory_in_ways_of_their_own():
     """Who reserves loses nothing; who promises nothing preempts; a swap computes nothing again."""
 
     def lost(engine: str, **rules):
-        return captions.lost(replay(scenario_of("kv_preemption", engines.Rules(engine, **rules))))
+        return captions.lost(replay(scenario_of("kv_preemption", rules_with(engine, **rules))))
 
     for engine in ("orca", "tensorrt_llm", "sglang"):
         assert lost(engine) == (0, 0)
-    for engine, rules in (("vllm_v1", {}), ("tensorrt_llm", {"capacity": "MAX_UTILIZATION"})):
+    for engine, rules in (("vllm_v1", {}), ("tensorrt_llm", {CAPACITY: "MAX_UTILIZATION"})):
         times, tokens = lost(engine, **rules)
         assert times > 0
         assert tokens > 0
-    times, tokens = lost("vllm_v0", preempt_by="swap")
+    times, tokens = lost("vllm_v0", preemption_mode="swap")
     assert times > 0
     assert tokens == 0
 
@@ -130,11 +139,11 @@ def test_the_victim_is_the_last_in_line(replays: dict[str, Replay]):
 
 def test_the_gate_cures_the_thrash():
     off = rules_of("kv_thrash")
-    assert not off.gate
+    assert not off.value(engines.GATE)
     times, tokens = captions.lost(replay(scenario_of("kv_thrash", off)))
     assert times > 20
     assert tokens > 5_000
-    on = replay(scenario_of("kv_thrash", replace(off, gate=True)))
+    on = replay(scenario_of("kv_thrash", rules_of("kv_thrash", **{engines.GATE: True})))
     assert captions.lost(on) == (0, 0)
 
 

@@ -38,7 +38,7 @@ from ui.real_engine import (
 from ui.real_engine.plan import Plan
 from ui.real_engine.runs import Finished, Runs
 from ui.scenarios.under_engine import starting
-from ui.scenarios.ways import LONE_WAYS, way_of
+from ui.scenarios.ways import ENGINE_WAYS, way_of
 from ui.shell import session as session_module
 from ui.shell.jobs import BackgroundJob
 from ui.shell.session import key_of
@@ -61,7 +61,7 @@ def parts(
 # --- plans ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", [way.engine for way in LONE_WAYS])
+@pytest.mark.parametrize("engine", [way.engine for way in ENGINE_WAYS])
 @pytest.mark.parametrize("preset", [preset.id for preset in plan.PRESETS])
 def test_every_policy_serves_every_workload(preset: str, engine: str):
     for part in parts(engine, preset=preset):

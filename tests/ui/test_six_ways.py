@@ -164,7 +164,7 @@ def test_the_matrix_marks_in_words_and_names_the_judgement(chats: dict[str, Outc
 def test_every_way_gets_a_sentence_with_its_numbers(chats: dict[str, Outcome]):
     for out in chats.values():
         said = outcomes.verdict(out)
-        assert said.startswith(outcomes.RULES[out.way.engine])
+        assert said.startswith(out.way.rule)
         assert "half of all first tokens come within" in said
 
 
@@ -172,7 +172,7 @@ def test_knobs_change_the_run_and_the_note(chats: dict[str, Outcome]):
     small = outcome(CHATS, "vllm_v1", max_num_batched_tokens=128)
     assert small.itl["max"] < chats["vllm_v1"].itl["max"]
     way = ways.way_of("vllm_v1")
-    assert way.note(starting(way) | {"max_num_batched_tokens": 128}) == "chunks, budget 128"
+    assert way.summary(starting(way) | {"max_num_batched_tokens": 128}) == "chunks, budget 128"
 
 
 def test_a_refusal_is_in_words_without_a_path():

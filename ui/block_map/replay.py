@@ -15,6 +15,7 @@ from sim.core import reasons
 from sim.core.recording import Recording
 from sim.core.state import State
 from sim.engines import dispatch
+from sim.engines.registry import engine_spec
 from sim.results.run import workload_of
 from sim.scenario.load import Resolved, Scenario, resolve
 from sim.workload.workload import Workload, to_requests
@@ -62,8 +63,9 @@ class Replay:
 
 @dataclass
 class Recorder:
-    """What the steps leave behind."""
+    """What the steps leave behind. `has_slots`: each request holds a slot for the longest one."""
 
+    has_slots: bool = False
     kinds: list[np.ndarray] = field(default_factory=list)
     owners: list[np.ndarray] = field(default_factory=list)
     hashes: list[np.ndarray] = field(default_factory=list)
@@ -77,7 +79,7 @@ class Recorder:
         step, hashes = len(self.kinds), state.blocks[0][1:].hash.astype(np.int64)
         owners = np.full(len(hashes), -1, np.int16)
         readers = np.zeros(len(hashes), int)
-        ended = ended_tables(state, self.tables)
+        ended = ended_tables(state, self.tables, self.has_slots)
         for r in range(len(state.requests)):
             table = ended[r] if r in ended else table_of(state, r)
             before = self.tables.get(r, ())
@@ -115,11 +117,13 @@ def table_of(state: State, r: int) -> tuple[int, ...]:
     return tuple(int(b) - 1 for b in state.block_table[0, request.slot, :count])
 
 
-def ended_tables(state: State, before: dict[int, tuple[int, ...]]) -> dict[int, tuple[int, ...]]:
-    """What those held who ended with the step that just ran.
+def ended_tables(
+    state: State, before: dict[int, tuple[int, ...]], has_slots: bool
+) -> dict[int, tuple[int, ...]]:
+    """The blocks of the requests that ended with the step that just ran.
 
-    They gave their rows of the block table back in the order in which they ended, onto the top of a
-    stack; a row keeps its content until somebody takes it.
+    They returned their rows of the block table in the order in which they ended, onto the top of a
+    stack; a row keeps its content until it is taken again.
     """
     counters, policy = state.counters[0], state.policy[0]
     ended = [int(r) for r in state.ended[0, : counters.num_ended]]
@@ -128,7 +132,7 @@ def ended_tables(state: State, before: dict[int, tuple[int, ...]]) -> dict[int, 
     found = {}
     for r, slot in zip(ended, state.free_slots[0, top - len(ended) : top], strict=True):
         tokens = int(state.requests[r].num_computed_tokens)
-        if dispatch.POLICIES[policy.engine] == "orca":
+        if has_slots:
             tokens = int(policy.max_model_len)
         count = max(len(before.get(r, ())), -(-tokens // int(policy.block_size)))
         found[r] = tuple(int(b) - 1 for b in state.block_table[0, slot, :count])
@@ -161,7 +165,7 @@ def replay(scenario: Scenario) -> Replay:
         limits=simulator.Limits(max_steps=MOST_STEPS),
     )
     engines = dispatch.only(int(resolved.policy[0].engine))
-    recorder = Recorder()
+    recorder = Recorder(engine_spec(resolved.replicas[0].knobs.engine).kv_layout == "slots")
     outcome = loop.SLICE_OVER
     while outcome in (loop.SLICE_OVER, loop.NO_ROOM):
         taken = int(state.log[0].num_steps)

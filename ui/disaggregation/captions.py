@@ -7,11 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.cluster.cluster_state import DECODE, PREFILL, ROLES
+from sim.engines.registry import DEFAULT_ENGINE
 from sim.hardware import catalog
 from sim.results.run import Result
 from sim.results.words import plural
 from ui.disaggregation.setup import Setup
 from ui.lanes.packing import LaneText
+from ui.scenarios.ways import DISAGGREGATED
 from ui.text.units import Parts, close, count, seconds
 
 WAITS = 0.5  # of the mean TTFT: from here on the queue is the story
@@ -68,7 +70,7 @@ def lane(result: Result, role: int, setup: Setup) -> LaneText:
         [("busy ", ""), (f"{busy(result, role):.0%}", True), (" · KV up to ", ""),
          (f"{peak:.0%}", "stall" if peak > FULL else True)]
     )  # fmt: skip
-    return LaneText("disaggregated", title, note, tuple(lines))
+    return LaneText(DISAGGREGATED.engine, title, note, tuple(lines))
 
 
 def together(result: Result, setup: Setup) -> LaneText:
@@ -76,7 +78,7 @@ def together(result: Result, setup: Setup) -> LaneText:
     note = f"{plural(setup.servers, 'server')}, chunks, budget {setup.budget:,}"
     lines = firsts(result) + gaps(result)
     lines.append([("busy ", ""), (f"{busy(result):.0%}", True)])
-    return LaneText("vllm_v1", "Co-located", note, tuple(lines))
+    return LaneText(DEFAULT_ENGINE, "Co-located", note, tuple(lines))
 
 
 def firsts(result: Result) -> list[Parts]:

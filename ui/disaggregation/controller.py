@@ -7,12 +7,14 @@ import numpy as np
 import streamlit as st
 
 from sim.cluster.cluster_state import DECODE, PREFILL, ROLES
+from sim.engines.registry import DEFAULT_ENGINE
 from sim.results.provenance import provenance
 from sim.results.run import Result, simulate
 from sim.scenario.load import Scenario, ScenarioError
 from ui.disaggregation import captions
 from ui.disaggregation.setup import Setup, apart, together
 from ui.lanes import packing, pools
+from ui.scenarios.ways import DISAGGREGATED
 from ui.timeline.packet import write
 
 DEADLINE_S = 6.0
@@ -91,7 +93,9 @@ def pack(split: Result | str, mixed: Result | str, setup: Setup) -> bytes:
         headers.append(header | packing.words(text) | more)
 
     if isinstance(split, str):
-        words = packing.LaneText("disaggregated", "Disaggregated", "prefill apart", problem=split)
+        words = packing.LaneText(
+            DISAGGREGATED.engine, "Disaggregated", "prefill apart", problem=split
+        )
         add(words, None)
     else:
         recording = packing.first_steps(split.recording)
@@ -102,7 +106,7 @@ def pack(split: Result | str, mixed: Result | str, setup: Setup) -> bytes:
             captions.lane(split, DECODE, setup), packing.drawn(lane, split), arrives="handed over"
         )  # fmt: skip
     if isinstance(mixed, str):
-        words = packing.LaneText("vllm_v1", "Co-located", "chunked", problem=mixed)
+        words = packing.LaneText(DEFAULT_ENGINE, "Co-located", "chunked", problem=mixed)
         add(words, None)
     else:
         add(captions.together(mixed, setup), packing.lane(mixed))

@@ -7,6 +7,7 @@ SI units but where a name says otherwise: GB/s, µs and ms as a reader types the
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sim.engines.registry import DEFAULT_ENGINE
 from sim.scenario.load import Scenario, parse_scenario
 from sim.scenario.model_config import DescribedModel, model_of
 from sim.validation.errors import ScenarioError
@@ -209,7 +210,7 @@ def server(setup: Setup, role: str, number: int, budget: int) -> dict[str, Any]:
     longest = setup.prompt + setup.output + 1
     roomy = BLOCK * -(-int(LENGTH_ROOM * longest) // BLOCK)
     policy: dict[str, Any] = {
-        "engine": "vllm_v1",
+        "engine": DEFAULT_ENGINE,
         "max_num_batched_tokens": budget,
         "max_num_seqs": min(TOGETHER_SEQS, budget),
         "max_model_len": min(roomy, setup.most_tokens),

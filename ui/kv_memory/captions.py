@@ -2,7 +2,7 @@
 
 from sim.scenario.load import Scenario
 from ui.block_map.replay import Replay
-from ui.kv_memory.engines import Rules
+from ui.kv_memory.engines import PREEMPTION, Rules
 from ui.scenarios.settings import vllm_v1
 from ui.text.units import count, seconds
 
@@ -30,11 +30,13 @@ def memory_sentence(found: Replay, rules: Rules) -> str:
         return f"{full}, {'so' if peak < blocks else 'yet'} nobody is preempted{again}."
     plural = "s" if times > 1 else ""
     out = f"{full}: memory runs out :orange[**{times} time{plural}**], "
-    if rules.engine == "vllm_v0" and rules.preempt_by == "swap":
+    if rules.value(PREEMPTION) == "swap":
         moved = int(found.recording.steps.swapped_out_blocks.sum())
-        return f"{out}{rules.victim} goes to the host, :orange[**{count(moved)} blocks**] in all."
+        return (
+            f"{out}{rules.spec.victim} goes to the host, :orange[**{count(moved)} blocks**] in all."
+        )
     return (
-        f"{out}{rules.victim} loses its blocks, and :orange[**{count(tokens)} tokens**] are "
+        f"{out}{rules.spec.victim} loses its blocks, and :orange[**{count(tokens)} tokens**] are "
         "computed again."
     )
 

@@ -6,16 +6,13 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import streamlit as st
 
+from sim.engines.registry import DEFAULT_ENGINE
 from sim.results.provenance import provenance
 from ui.block_map import packing
 from ui.block_map.replay import Replay, replay
-from ui.kv_memory import captions, costs, engines, form
+from ui.kv_memory import captions, costs, form
 from ui.kv_memory.costs import Promise
-from ui.kv_memory.engines import (
-    Rules,
-    rules_of,
-    scenario_of,
-)
+from ui.kv_memory.engines import GATE, Rules, rules_of, scenario_of
 from ui.scenarios import presets
 from ui.text.units import count, seconds
 
@@ -38,16 +35,20 @@ def replay_of(preset: str, rules: Rules) -> Replay:
 def shown(preset: str, rules: Rules, prefixes_open: bool = False) -> Shown:
     found = replay_of(preset, rules)
     sentence = captions.memory_sentence(found, rules)
-    if preset == form.THRASH.id and rules.has_gate:
-        off, on = (replay_of(preset, replace(rules, gate=gate)) for gate in (False, True))
-        sentence = captions.gate_sentence(off, on, rules.gate)
+    if preset == form.THRASH.id and rules.has(GATE):
+        off, on = (replay_of(preset, with_gate(rules, gate)) for gate in (False, True))
+        sentence = captions.gate_sentence(off, on, bool(rules.value(GATE)))
     confidence = provenance(found.recording, found.resolved)
     return Shown(packing.pack(found, rules.words, prefixes_open), sentence, confidence)
 
 
+def with_gate(rules: Rules, gate: bool) -> Rules:
+    return replace(rules, knobs=tuple((dict(rules.knobs) | {GATE: gate}).items()))
+
+
 def caching_rules(rules: Rules) -> Rules:
     """Rules under which prefixes are shared: those of the engine, of vLLM V1 where it cannot."""
-    return rules_of(form.PREFIXES.id, rules.engine if rules.has_cache else engines.FIRST)
+    return rules_of(form.PREFIXES.id, rules.engine if rules.has_cache else DEFAULT_ENGINE)
 
 
 def resumed_sentence() -> str:

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
+from sim.engines.knobs.translation import knobs_under
+from sim.engines.registry import DEFAULT_ENGINE, ENGINES, engine_spec
 from sim.hardware import catalog
 from sim.latency import inputs as latency_inputs
 from sim.latency.efficiency import efficiency
@@ -128,36 +130,28 @@ class Promise:
     confidence: tuple[str, ...]  # how sure the seconds are
 
 
-ENGINES: dict[str, dict[str, Any]] = {
-    "TensorRT-LLM, no evict": {
-        "engine": "tensorrt_llm", "capacity_scheduler_policy": "GUARANTEED_NO_EVICT",
-    },
-    "TensorRT-LLM, max utilization": {
-        "engine": "tensorrt_llm", "capacity_scheduler_policy": "MAX_UTILIZATION",
-    },
-    "vLLM V1": {"engine": "vllm_v1"},
-}  # fmt: skip
+CAPACITY = "capacity_scheduler_policy"  # the knob that says whether max_tokens is reserved
+RESERVING = next(spec for spec in ENGINES if CAPACITY in spec.memory_dials)
+DEFAULT = engine_spec(DEFAULT_ENGINE)
+NO_EVICT = f"{RESERVING.title}, no evict"
+# name: the engine and its own knobs
+COMPARED: dict[str, tuple[str, dict[str, str]]] = {
+    NO_EVICT: (RESERVING.id, {CAPACITY: "GUARANTEED_NO_EVICT"}),
+    f"{RESERVING.title}, max utilization": (RESERVING.id, {CAPACITY: "MAX_UTILIZATION"}),
+    DEFAULT.title: (DEFAULT.id, {}),
+}
 
 
 def promises(base: Scenario) -> list[Promise]:
     """The same answers, asked for with ever more generous max_tokens."""
-    return [promise(base, name, factor) for name in ENGINES for factor in FACTORS]
+    return [promise(base, name, factor) for name in COMPARED for factor in FACTORS]
 
 
-def with_promise(base: Scenario, engine: str, factor: int) -> Scenario:
+def with_promise(base: Scenario, name: str, factor: int) -> Scenario:
     data: dict[str, Any] = base.model_dump(mode="json")
-    shared = data["replicas"][0]["policy"]
-    tokens = (shared["num_gpu_blocks"] - 1) * shared["block_size"]
-    policy = dict(ENGINES[engine])
-    if policy["engine"] == "tensorrt_llm":
-        policy |= {
-            "max_num_tokens": shared["max_num_batched_tokens"], "enable_chunked_prefill": True,
-            "max_batch_size": shared["max_num_seqs"], "max_seq_len": shared["max_model_len"],
-            "tokens_per_block": BLOCK, "num_blocks": tokens // BLOCK, "enable_block_reuse": False,
-        }  # fmt: skip
-    else:
-        policy = shared
-    data["replicas"][0]["policy"] = policy
+    engine, own = COMPARED[name]
+    policy = knobs_under(base.replicas[0].policy, engine, caching=False)
+    data["replicas"][0]["policy"] = policy | own
     for spec in data["workload"]["classes"]:
         spec["max_tokens"] = {"kind": "factor", "factor": factor}
     return parse_scenario(data)
@@ -182,13 +176,12 @@ def promise(base: Scenario, engine: str, factor: int) -> Promise:
 def cost_of_promises(found: Sequence[Promise]) -> str:
     """What generosity costs the engine that reserves, and what it costs the others."""
     by = {(p.engine, p.factor): p for p in found}
-    reserving, v1 = "TensorRT-LLM, no evict", "vLLM V1"
-    tight, wide = by[reserving, FACTORS[0]], by[reserving, FACTORS[-1]]
-    other = by[v1, FACTORS[-1]]
+    tight, wide = by[NO_EVICT, FACTORS[0]], by[NO_EVICT, FACTORS[-1]]
+    other = by[DEFAULT.title, FACTORS[-1]]
     return (
         f"With max_tokens {FACTORS[-1]} times what is really generated, no-evict runs "
         f":orange[**{wide.running:.1f} at once**] instead of {tight.running:.1f} and needs "
-        f":orange[**{seconds(wide.done_s)}**] instead of {seconds(tight.done_s)}; vLLM V1 does not "
-        f"reserve, runs {other.running:.1f} at once and needs :green[**{seconds(other.done_s)}**], "
-        f"with {count(other.preemptions)} preemptions."
+        f":orange[**{seconds(wide.done_s)}**] instead of {seconds(tight.done_s)}; "
+        f"{DEFAULT.title} does not reserve, runs {other.running:.1f} at once and needs "
+        f":green[**{seconds(other.done_s)}**], with {count(other.preemptions)} preemptions."
     )

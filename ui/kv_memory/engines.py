@@ -1,164 +1,95 @@
-"""The engines whose KV memory the block map shows, and a preset's memory in the words of each."""
+"""The engines whose KV memory the block map shows, and a preset under the rules of each."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sim.engines.knobs.translation import knobs_under
+from sim.engines.registry import DEFAULT_ENGINE, ENGINES, EngineSpec, Value, engine_spec
 from sim.results.run import workload_of
 from sim.scenario.load import Scenario, parse_scenario
 from ui.block_map.packing import Words
 from ui.scenarios import presets
-from ui.scenarios.settings import vllm_v1
 
-TITLES: Mapping[str, str] = {
-    "vllm_v1": "vLLM V1",
-    "vllm_v0": "vLLM V0",
-    "sarathi": "Sarathi-Serve",
-    "sglang": "SGLang",
-    "tensorrt_llm": "TensorRT-LLM",
-    "orca": "Orca",
-}
-FIRST = "vllm_v1"
-WITH_WATERMARK = ("vllm_v1", "vllm_v0")
-WITH_CACHE = ("vllm_v1", "sglang", "tensorrt_llm")
+# A padded batch has no blocks to draw. The default engine stands first.
+SHOWN = sorted(
+    (spec for spec in ENGINES if spec.kv_layout != "padded"),
+    key=lambda spec: spec.id != DEFAULT_ENGINE,
+)
+TITLES = {spec.id: spec.title for spec in SHOWN}
+GATE = "scheduler_reserve_full_isl"
+WATERMARK = "watermark"
+PREEMPTION = "preemption_mode"
+# Every knob that decides over KV memory, with an engine that has it.
+MEMORY_KNOBS = {name: spec for spec in reversed(SHOWN) for name in spec.memory_dials}
 WATERMARKS = (0.0, 0.01, 0.05, 0.1)
-PREEMPT_BY = ("recompute", "swap")
-CAPACITY = ("GUARANTEED_NO_EVICT", "MAX_UTILIZATION")
-BLOCK = 16  # of all engines here, so that their maps can be compared
-# Whom each engine throws out when memory is short.
-VICTIM: Mapping[str, str] = {
-    "sglang": "the one with the fewest answer tokens",
-    "tensorrt_llm": "the last to have arrived",
-}
-THE_LAST = "the last in line"
-# What each engine promises, or holds back.
-RULE: Mapping[str, str] = {
-    "vllm_v0": "A prompt is let in when all of its blocks and the watermark are free.",
-    "sarathi": "A prompt is let in when all of its blocks and 1% of the pool are free.",
-    "sglang": "A prompt is let in beside what the others are expected to generate.",
-    "orca": "A request gets a slot for the longest request, whatever it needs.",
-}
-CAPACITY_RULE: Mapping[str, str] = {
-    "GUARANTEED_NO_EVICT": "A prompt is let in when its max_tokens fit as well.",
-    "MAX_UTILIZATION": "A prompt is let in when it fits; somebody is paused when memory ends.",
-}
+BLOCK = 16  # tokens, of all engines here, so that their maps can be compared
 
 
 @dataclass(frozen=True)
 class Rules:
-    """The engine of the block map and its knobs; an engine reads those that it has.
+    """The engine of the block map, whether it has prefix caching, and the values of those of its
+    knobs that decide over KV memory."""
 
-    gate, watermark: vLLM V1's full-prompt gate, and the share of blocks kept back at admission
-    (V0's too). caching: prefix caching. preempt_by: V0's. capacity: TensorRT-LLM's.
-    """
-
-    engine: str = "vllm_v1"
-    gate: bool = True
-    watermark: float = 0.0
+    engine: str = DEFAULT_ENGINE
     caching: bool = False
-    preempt_by: str = "recompute"
-    capacity: str = "GUARANTEED_NO_EVICT"
+    knobs: tuple[tuple[str, Value], ...] = ()
+
+    @property
+    def spec(self) -> EngineSpec:
+        return engine_spec(self.engine)
 
     @property
     def has_cache(self) -> bool:
-        return self.engine in WITH_CACHE
+        return self.spec.has_prefix_cache
+
+    def has(self, knob: str) -> bool:
+        return knob in self.spec.memory_dials
+
+    def value(self, knob: str) -> Value | None:
+        """The value of a knob, None where the engine has none of that name."""
+        return self.all_knobs.get(knob) if self.has(knob) else None
 
     @property
-    def has_gate(self) -> bool:
-        return self.engine == FIRST
-
-    @property
-    def has_watermark(self) -> bool:
-        return self.engine in WITH_WATERMARK
-
-    @property
-    def can_swap(self) -> bool:
-        return self.engine == "vllm_v0"
-
-    @property
-    def has_capacity_policy(self) -> bool:
-        return self.engine == "tensorrt_llm"
-
-    @property
-    def has_knobs(self) -> bool:
-        return (
-            self.has_cache or self.has_gate or self.has_watermark or self.can_swap
-            or self.has_capacity_policy
-        )  # fmt: skip
-
-    @property
-    def victim(self) -> str:
-        return VICTIM.get(self.engine, THE_LAST)
+    def all_knobs(self) -> dict[str, Any]:
+        return self.spec.defaults.model_dump() | dict(self.knobs)
 
     @property
     def words(self) -> Words:
-        return Words(self.admission, self.victim, self.engine == "orca")
-
-    @property
-    def admission(self) -> str:
-        """What decides over admission, as a sentence; V1's is in its knobs."""
-        if self.engine == "tensorrt_llm":
-            return CAPACITY_RULE[self.capacity]
-        if self.engine == "vllm_v1":
-            return f"Full-prompt gate {'on' if self.gate else 'off'}."
-        return RULE[self.engine]
+        has_slots = self.spec.kv_layout == "slots"
+        return Words(self.spec.admission(self.all_knobs), self.spec.victim, has_slots)
 
 
-def rules_of(preset: str, engine: str = "vllm_v1") -> Rules:
-    """The rules as a preset has them."""
-    policy = vllm_v1(presets.scenario_of(preset).replicas[0].policy)
-    return Rules(
-        engine, policy.scheduler_reserve_full_isl, policy.watermark, policy.enable_prefix_caching
-    )
+def rules_of(preset: str, engine: str = DEFAULT_ENGINE, **knobs: Value) -> Rules:
+    """The rules as a preset has them; `knobs`: other values."""
+    names = engine_spec(engine).memory_dials
+    values = {name: start_of(preset, name) for name in names} | knobs
+    return Rules(engine, starts_with_caching(preset), tuple(values.items()))
+
+
+def start_of(preset: str, knob: str) -> Value:
+    """A knob's value in a preset; where its engine has no such knob, the default."""
+    policy = presets.scenario_of(preset).replicas[0].policy
+    owner = policy if knob in type(policy).model_fields else MEMORY_KNOBS[knob].defaults
+    value: Value = getattr(owner, knob)
+    return value
+
+
+def starts_with_caching(preset: str) -> bool:
+    policy = presets.scenario_of(preset).replicas[0].policy
+    without = engine_spec(policy.engine).without_caching
+    return any(getattr(policy, name) != value for name, value in without.items())
 
 
 def scenario_of(preset: str, rules: Rules) -> Scenario:
     """A preset's requests and memory under an engine's rules. ScenarioError for what it refuses."""
     base = presets.scenario_of(preset)
+    changes: dict[str, Any] = {"caching": rules.caching}
+    if rules.spec.kv_layout == "slots":
+        changes["length"] = longest(base)
     data: dict[str, Any] = base.model_dump(mode="json")
-    policy = data["replicas"][0]["policy"]
-    if rules.engine == "vllm_v1":
-        policy |= {
-            "scheduler_reserve_full_isl": rules.gate,
-            "watermark": rules.watermark,
-            "enable_prefix_caching": rules.caching,
-        }
-    else:
-        data["replicas"][0]["policy"] = knobs_of(rules, policy, base)
+    policy = knobs_under(base.replicas[0].policy, rules.engine, **changes)
+    data["replicas"][0]["policy"] = policy | dict(rules.knobs)
     return parse_scenario(data)
-
-
-def knobs_of(rules: Rules, shared: Mapping[str, Any], base: Scenario) -> dict[str, Any]:
-    """The knobs of an engine that come nearest to vLLM V1's."""
-    budget, seqs = shared["max_num_batched_tokens"], shared["max_num_seqs"]
-    length, blocks = shared["max_model_len"], shared["num_gpu_blocks"] - 1
-    found: dict[str, Any] = {"engine": rules.engine}
-    if rules.engine == "vllm_v0":
-        return found | {
-            "max_num_batched_tokens": max(budget, length), "max_num_seqs": seqs,
-            "max_model_len": length, "num_gpu_blocks": blocks, "watermark": rules.watermark,
-            "preemption_mode": rules.preempt_by,
-        }  # fmt: skip
-    if rules.engine == "sarathi":
-        return found | {
-            "chunk_size": budget, "max_num_seqs": seqs, "max_model_len": length,
-            "num_gpu_blocks": blocks,
-        }  # fmt: skip
-    if rules.engine == "sglang":
-        return found | {
-            "chunked_prefill_size": budget, "max_running_requests": seqs, "page_size": BLOCK,
-            "context_length": length, "max_total_tokens": blocks * BLOCK,
-            "disable_radix_cache": not rules.caching,
-        }  # fmt: skip
-    if rules.engine == "tensorrt_llm":
-        return found | {
-            "max_num_tokens": budget, "enable_chunked_prefill": True, "max_batch_size": seqs,
-            "max_seq_len": length, "tokens_per_block": BLOCK, "num_blocks": blocks,
-            "enable_block_reuse": rules.caching, "capacity_scheduler_policy": rules.capacity,
-        }  # fmt: skip
-    return found | {
-        "max_num_seqs": seqs, "max_model_len": longest(base), "num_gpu_blocks": blocks,
-    }  # fmt: skip
 
 
 def longest(base: Scenario) -> int:

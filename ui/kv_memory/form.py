@@ -1,13 +1,24 @@
 """The choices of the page: what the block map shows under which rules, and what a swap is set
 against."""
 
-from functools import partial
+from collections.abc import Callable
 from typing import Any
 
 import streamlit as st
 
+from sim.engines.registry import DEFAULT_ENGINE, engine_spec
 from sim.hardware import catalog
-from ui.kv_memory.engines import CAPACITY, PREEMPT_BY, TITLES, WATERMARKS, Rules, rules_of
+from ui.kv_memory.engines import (
+    GATE,
+    MEMORY_KNOBS,
+    PREEMPTION,
+    TITLES,
+    WATERMARK,
+    WATERMARKS,
+    Rules,
+    start_of,
+    starts_with_caching,
+)
 from ui.scenarios.presets import Preset
 from ui.shell import query_values
 from ui.shell.forms import Field, Form
@@ -37,24 +48,35 @@ PRESET = Field(
     query_values.name(lambda: tuple(preset.id for preset in PRESETS), "scenario"),
 )  # fmt: skip
 ENGINE = Field(
-    "kv_engine", "engine", "vllm_v1", query_values.name(lambda: tuple(TITLES), "engine")
+    "kv_engine", "engine", DEFAULT_ENGINE, query_values.name(lambda: tuple(TITLES), "engine")
+)
+
+
+def read_knob(knob: str) -> Callable[[str], Any]:
+    """How a value of a memory knob is read from an address."""
+    if knob == WATERMARK:
+        return query_values.one_of(WATERMARKS)
+    options = MEMORY_KNOBS[knob].options(knob)
+    if options:
+        return query_values.name(lambda: options, "value")
+    if isinstance(getattr(MEMORY_KNOBS[knob].defaults, knob), bool):
+        return query_values.switch
+    return query_values.whole(MEMORY_KNOBS[knob].least(knob), 1_000_000)
+
+
+# Names in an address that are older than the names of the knobs, and stay.
+NAMES = {GATE: "gate", PREEMPTION: "preempt_by", "capacity_scheduler_policy": "capacity"}
+CACHING = Field(
+    "kv_caching", "reuse", lambda: starts_with_caching(PRESET.value), query_values.switch,
+    belongs_to=PRESET.key,
 )  # fmt: skip
-
-
-def as_preset(name: str) -> Any:
-    """A rule as the chosen preset has it."""
-    return getattr(rules_of(PRESET.value), name)
-
-
-def rule(name: str, read: Any, in_address: str) -> Field:
-    return Field(f"kv_{name}", in_address, partial(as_preset, name), read, belongs_to=PRESET.key)
-
-
-GATE = rule("gate", query_values.switch, "gate")
-CACHING = rule("caching", query_values.switch, "reuse")
-WATERMARK = rule("watermark", query_values.one_of(WATERMARKS), "watermark")
-PREEMPTION = rule("preempt_by", query_values.name(lambda: PREEMPT_BY, "way"), "preempt_by")
-CAPACITY_POLICY = rule("capacity", query_values.name(lambda: CAPACITY, "policy"), "capacity")
+KNOBS = {
+    knob: Field(
+        f"kv_{NAMES.get(knob, knob)}", NAMES.get(knob, knob),
+        lambda knob=knob: start_of(PRESET.value, knob), read_knob(knob), belongs_to=PRESET.key,
+    )
+    for knob in MEMORY_KNOBS
+}  # fmt: skip
 SWAP_MODEL = Field(
     "kv_model", "swap_model", MODEL, query_values.model, no_choice=model_choice.PASTE
 )
@@ -68,7 +90,7 @@ BESIDE = Field("kv_shared", "beside_decodes", True, query_values.switch)
 KV_MEMORY = Form(
     "kv_memory",
     (
-        PRESET, ENGINE, GATE, CACHING, WATERMARK, PREEMPTION, CAPACITY_POLICY,
+        PRESET, ENGINE, CACHING, *KNOBS.values(),
         SWAP_MODEL, SWAP_GPU, SWAP_TP, SWAP_LINK, BESIDE,
     ),
 )  # fmt: skip
@@ -76,11 +98,11 @@ KV_MEMORY = Form(
 
 def rules() -> Rules:
     """The rules as they stand."""
+    names = engine_spec(ENGINE.value).memory_dials
     return Rules(
-        ENGINE.value, bool(GATE.value), float(WATERMARK.value), bool(CACHING.value),
-        PREEMPTION.value, CAPACITY_POLICY.value,
-    )  # fmt: skip
+        ENGINE.value, bool(CACHING.value), tuple((name, KNOBS[name].value) for name in names)
+    )
 
 
 def toggle_gate() -> None:
-    st.session_state[GATE.key] = not st.session_state[GATE.key]
+    st.session_state[KNOBS[GATE].key] = not st.session_state[KNOBS[GATE].key]

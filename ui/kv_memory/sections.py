@@ -8,32 +8,36 @@ from sim.scenario.model_config import model_of
 from ui.charts.look import CONFIG
 from ui.charts.swap import swap_figure
 from ui.kv_memory import costs, form
-from ui.kv_memory.engines import CAPACITY, PREEMPT_BY, TITLES, WATERMARKS, Rules
+from ui.kv_memory.engines import GATE, WATERMARK, WATERMARKS, Rules
 from ui.shell.frame import is_dark
 from ui.text import hardware
 from ui.text.units import without_markup
 from ui.widgets import controls, model_choice
 
+LABELS = {
+    GATE: f"Full-prompt gate ({GATE})",
+    WATERMARK: "Watermark: blocks kept free at admission",
+}
 STEPS = {True: f"in a step with {costs.BATCH} decodes", False: "in a step of its own"}
 
 
 def rules(now: Rules) -> None:
     """The knobs of the map that the chosen engine has."""
-    if now.has_gate:
-        st.toggle("Full-prompt gate (scheduler_reserve_full_isl)", key=form.GATE.widget())
     if now.has_cache:
         st.toggle("Prefix caching", key=form.CACHING.widget())
-    if now.has_watermark:
-        st.select_slider(
-            "Watermark: blocks kept free at admission", WATERMARKS, format_func="{:.0%}".format,
-            key=form.WATERMARK.widget(),
-        )  # fmt: skip
-    if now.can_swap:
-        st.selectbox("preemption_mode", PREEMPT_BY, key=form.PREEMPTION.widget())
-    if now.has_capacity_policy:
-        st.selectbox("capacity_scheduler_policy", CAPACITY, key=form.CAPACITY_POLICY.widget())
-    if not now.has_knobs:
-        st.caption(f"{TITLES[now.engine]} has no knob for memory but its size.")
+    for knob in now.spec.memory_dials:
+        key, options = form.KNOBS[knob].widget(), now.spec.options(knob)
+        label = LABELS.get(knob, knob)
+        if knob == WATERMARK:
+            st.select_slider(label, WATERMARKS, format_func="{:.0%}".format, key=key)
+        elif options:
+            st.selectbox(label, options, key=key)
+        elif isinstance(getattr(now.spec.defaults, knob), bool):
+            st.toggle(label, key=key)
+        else:
+            st.number_input(label, min_value=now.spec.least(knob), key=key)
+    if not now.has_cache and not now.spec.memory_dials:
+        st.caption(f"{now.spec.title} has no knob for memory but its size.")
 
 
 def recompute_or_swap() -> None:

@@ -3,10 +3,11 @@
 from functools import partial
 from typing import Any
 
+from sim.engines.registry import DEFAULT_ENGINE
 from sim.scenario.load import Scenario
 from ui.real_engine import model_list, plan
 from ui.scenarios.under_engine import starting
-from ui.scenarios.ways import LONE_WAYS, Knob, Way
+from ui.scenarios.ways import ENGINE_WAYS, Knob, Way
 from ui.shell import query_values
 from ui.shell.forms import Field, Form
 from ui.widgets import your_scenario
@@ -55,8 +56,8 @@ MODEL = Field(
 )
 RATE = Field("real_rate", "arrivals", plan.RATE_PER_S, query_values.number(*RATES))
 ENGINE = Field(
-    "real_engine", "policy", "vllm_v1",
-    query_values.name(lambda: tuple(way.engine for way in LONE_WAYS), "policy"),
+    "real_engine", "policy", DEFAULT_ENGINE,
+    query_values.name(lambda: tuple(way.engine for way in ENGINE_WAYS), "policy"),
 )  # fmt: skip
 BESIDE = Field(
     "real_beside", "beside", plan.BUDGETS, query_values.name(lambda: tuple(plan.BESIDE), "choice")
@@ -68,7 +69,7 @@ KNOBS = {
         f"real_{way.engine}_{knob.name}", f"{way.engine}.{knob.name}",
         partial(start_of, way, knob), read_knob(knob), belongs_to=WORKLOAD.key,
     )
-    for way in LONE_WAYS for knob in way.knobs
+    for way in ENGINE_WAYS for knob in way.knobs
 }  # fmt: skip
 REAL_ENGINE = Form(
     "real_engine",

@@ -5,6 +5,7 @@ from typing import Any
 
 import streamlit as st
 
+from sim.engines.registry import engine_spec
 from sim.hardware import catalog
 from sim.results.run import workload_of
 from sim.scenario.load import Scenario, ScenarioError, parse_scenario, resolve
@@ -105,8 +106,9 @@ def simulated_as(scenario: Scenario, model: str, gpu: str) -> Scenario:
     data = scenario.model_dump(mode="json")
     replica = data["replicas"][0]
     replica |= gpu_choice.replica_fields(model, gpu, {"kind": "roofline"})
-    if replica["policy"]["engine"] == "vllm_v1" and not gpu_choice.is_profile(gpu):
-        replica["policy"]["num_gpu_blocks"] = None
+    spec = engine_spec(replica["policy"]["engine"])
+    if getattr(spec.defaults, spec.pool_knob) is None and not gpu_choice.is_profile(gpu):
+        replica["policy"][spec.pool_knob] = None  # as many as fit
     found = parse_scenario(data)
     resolve(found)
     return found

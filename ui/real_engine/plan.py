@@ -11,7 +11,7 @@ from typing import Any
 
 from sim.scenario.load import Scenario, parse_scenario, resolve
 from ui.scenarios.presets import Preset
-from ui.scenarios.under_engine import BUDGET, SEQS, Server, length_of, under
+from ui.scenarios.under_engine import Server, length_of, under
 from ui.scenarios.ways import Value, Way
 from ui.text.units import count
 
@@ -24,13 +24,6 @@ RATE_PER_S = 8.0
 BUDGETS, WHOLE, NOTHING = "budget", "whole", "nothing"
 BESIDE = {BUDGETS: "another budget", WHOLE: "chunking off", NOTHING: "nothing"}
 SMALL = 256  # the budget beside one that holds every prompt whole
-# Knobs that switch chunking off; the budget must then hold the longest prompt.
-SWITCH: dict[str, dict[str, Value]] = {
-    "vllm_v1": {"enable_chunked_prefill": False},
-    "tensorrt_llm": {"enable_chunked_prefill": False},
-    "sglang": {"chunked_prefill_size": -1},
-}
-NO_CAP: dict[str, dict[str, Value]] = {"vllm_v1": {"long_prefill_token_threshold": 0}}
 
 
 @dataclass(frozen=True)
@@ -70,24 +63,24 @@ def parts_of(
     base: Scenario, way: Way, chosen: Mapping[str, Value], beside: str, seed: int
 ) -> tuple[Part, ...]:
     """The runs of `base` under a policy. ScenarioError for an impossible value."""
-    found = [Part(told(way, chosen), scenario_under(base, way, chosen, seed))]
+    found = [Part(title_of(way, chosen), scenario_under(base, way, chosen, seed))]
     other = beside_knobs(way, chosen, beside, length_of(base, None))
     if other is not None:
         knobs = {**chosen, **other}
-        found.append(Part(told(way, knobs), scenario_under(base, way, knobs, seed)))
+        found.append(Part(title_of(way, knobs), scenario_under(base, way, knobs, seed)))
     for part in found:
         resolve(part.scenario)  # refuses now what an engine would refuse to start with
     return tuple(found)
 
 
-def told(way: Way, knobs: Mapping[str, Value]) -> str:
+def title_of(way: Way, knobs: Mapping[str, Value]) -> str:
     """A run in a few words."""
-    budget = BUDGET.get(way.engine)
-    if any(knobs.get(name) == value for name, value in SWITCH.get(way.engine, {}).items()):
+    spec = way.spec
+    if spec.without_chunking and all(knobs.get(n) == v for n, v in spec.without_chunking.items()):
         return f"{way.title}, chunking off"
-    if budget is None:
+    if spec.budget_knob is None:
         return way.title
-    return f"{way.title}, budget {count(int(knobs[budget]))}"
+    return f"{way.title}, budget {count(int(knobs[spec.budget_knob]))}"
 
 
 def scenario_under(base: Scenario, way: Way, chosen: Mapping[str, Value], seed: int) -> Scenario:
@@ -106,16 +99,19 @@ def beside_knobs(
     way: Way, chosen: Mapping[str, Value], beside: str, length: int
 ) -> dict[str, Value] | None:
     """The knobs of the run beside it; None where there is none, or where it would be the same."""
-    budget = BUDGET.get(way.engine)
-    if beside == NOTHING or budget is None or way.engine == "vllm_v0":
+    spec = way.spec
+    budget = spec.budget_knob
+    if beside == NOTHING or budget is None or spec.chunking == "never":
         return None  # these policies run prompts whole either way
     if beside == BUDGETS:
-        seqs = int(chosen.get(SEQS[way.engine], 1))
+        seqs = int(chosen.get(spec.seqs_knob, 1))
         return {budget: length if int(chosen[budget]) < length else max(SMALL, seqs)}
     knobs: dict[str, Value] = {budget: length}
     if beside == WHOLE:
-        if way.engine not in SWITCH:
+        if not spec.without_chunking:
             return None
-        knobs |= SWITCH[way.engine] | NO_CAP.get(way.engine, {})
+        knobs |= spec.without_chunking
+        if spec.chunk_cap_knob is not None:
+            knobs[spec.chunk_cap_knob] = 0
     same = all(chosen.get(name) == value for name, value in knobs.items())
     return None if same else knobs

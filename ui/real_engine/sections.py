@@ -4,7 +4,7 @@ import streamlit as st
 
 from ui.real_engine import form, model_list, plan, results, run_job
 from ui.real_engine.runs import Finished, Runs
-from ui.scenarios.ways import LONE_WAYS, way_of
+from ui.scenarios.ways import ENGINE_WAYS, way_of
 from ui.shell import jobs
 from ui.shell.session import kept
 from ui.widgets import engine_knobs
@@ -16,7 +16,7 @@ def choices(has_rate: bool) -> str:
     model = first.selectbox(
         "Model", model_list.names(), format_func=model_list.title, key=form.MODEL.widget()
     )
-    titles = {way.engine: way.title for way in LONE_WAYS}
+    titles = {way.engine: way.title for way in ENGINE_WAYS}
     engine = second.selectbox(
         "Policy", list(titles), format_func=titles.__getitem__, key=form.ENGINE.widget()
     )

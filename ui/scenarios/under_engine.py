@@ -1,36 +1,20 @@
-"""A workload put under a way to batch: the scenario that runs."""
+"""A workload under a way to batch: the scenario that runs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from sim.engines.knobs.base import NO_MODEL_LEN
+from sim.engines.knobs.translation import SharedKnobs, knobs_of, shared_knobs
 from sim.hardware import catalog
 from sim.scenario.load import Scenario, parse_scenario, resolve
 from sim.scenario.model_config import DescribedModel, model_of
 from ui.scenarios import gpu_choice, presets
-from ui.scenarios.settings import vllm_v1, written
+from ui.scenarios.settings import written
 from ui.scenarios.ways import Value, Way
 
-NO_CACHE: dict[str, dict[str, Value]] = {
-    "vllm_v1": {"enable_prefix_caching": False},
-    "tensorrt_llm": {"enable_block_reuse": False},
-    "sglang": {"disable_radix_cache": True},
-    "disaggregated": {"enable_prefix_caching": False},
-}
-NULL_BLOCK = ("vllm_v1", "disaggregated")  # their block count includes one that nobody gets
-
-# Knobs that mean the same in every engine: they start as the reader's scenario has them.
-BUDGET = {
-    "vllm_v1": "max_num_batched_tokens", "vllm_v0": "max_num_batched_tokens",
-    "tensorrt_llm": "max_num_tokens", "sarathi": "chunk_size", "sglang": "chunked_prefill_size",
-    "disaggregated": "max_num_batched_tokens",
-}  # fmt: skip
-SEQS = {
-    "orca": "max_num_seqs", "vllm_v0": "max_num_seqs", "vllm_v1": "max_num_seqs",
-    "sarathi": "max_num_seqs", "tensorrt_llm": "max_batch_size", "sglang": "max_running_requests",
-}  # fmt: skip
 MOST_SEQS = 256  # to start with, where a scenario leaves it open
+ROUTER = {"kind": "least_tokens"}
 
 
 def starting(way: Way, base: Scenario | None = None) -> dict[str, Value]:
@@ -38,26 +22,27 @@ def starting(way: Way, base: Scenario | None = None) -> dict[str, Value]:
     found = {knob.name: knob.start for knob in way.knobs}
     if base is None:
         return found
-    policy = vllm_v1(base.replicas[0].policy)
-    budget = policy.max_num_batched_tokens
-    if budget and way.engine in BUDGET:
-        # vLLM V0 runs prompts whole: its limit must hold the longest
-        least = length_of(base, None) if way.engine == "vllm_v0" else 1
-        if way.engine == "tensorrt_llm":
-            least = int(found["tokens_per_block"])
-        found[BUDGET[way.engine]] = max(budget, least)
-    if way.engine in SEQS:
-        found[SEQS[way.engine]] = policy.max_num_seqs or min(MOST_SEQS, budget or MOST_SEQS)
-    if way.engine == "vllm_v1":
-        found["long_prefill_token_threshold"] = policy.long_prefill_token_threshold
-        found["enable_chunked_prefill"] = policy.enable_chunked_prefill
-    return found
+    policy, spec = base.replicas[0].policy, way.spec
+    shared = shared_knobs(policy)
+    if policy.engine == spec.id:
+        own = policy.model_dump()
+    else:
+        block_size = found.get(spec.block_size) if isinstance(spec.block_size, str) else None
+        asked = SharedKnobs(
+            budget=shared.budget, length=length_of(base, None),
+            block_size=None if block_size is None else int(block_size),
+        )  # fmt: skip
+        own = knobs_of(asked, spec.id)
+    if spec.kv_layout != "padded":  # a padded batch is no limit on the requests of a server
+        limit = min(MOST_SEQS, shared.budget or MOST_SEQS)
+        own[spec.seqs_knob] = shared.seqs or limit
+    return found | {name: own[name] for name in found if own.get(name) is not None}
 
 
 def length_of(base: Scenario, model: str | DescribedModel | None) -> int:
-    """The longest request that all ways get: the scenario's, or what the model was made for."""
+    """The longest request that all ways get: the scenario's, or the model's own limit."""
     replica = base.replicas[0]
-    if length := vllm_v1(replica.policy).max_model_len:
+    if length := shared_knobs(replica.policy).length:
         return length
     name = model or replica.model
     return model_of(name).max_model_len if name else NO_MODEL_LEN
@@ -81,8 +66,8 @@ def scenario_of(
 
 @dataclass(frozen=True)
 class Server:
-    """What all ways run on: `servers` of `tp` GPUs each, in pools where prefill and decode are
-    apart. Without model and GPU: the scenario's own, or its linear toy."""
+    """What all ways run on: `servers` of `tp` GPUs each. Without model and GPU: the scenario's own,
+    or its linear toy."""
 
     model: str | DescribedModel | None
     gpu: str | None
@@ -105,42 +90,48 @@ def under(
     """A scenario's workload under a way. ScenarioError for an impossible value.
 
     All ways get the same room: requests of up to `length` tokens, and the KV memory of the scenario
-    (a preset's blocks, else what fits the GPU), in the words of each engine.
+    (a preset's blocks, else what fits the GPU). No way has a prefix cache.
     """
     data: dict[str, Any] = base.model_dump(mode="json")
-    replica = data["replicas"][0]
-    shared = replica["policy"]
+    replica, spec = data["replicas"][0], way.spec
     replica |= {"tp": 1 if gpu_choice.is_profile(server.gpu) else server.tp}
     replica |= gpu_choice.replica_fields(written(server.model), server.gpu, replica["latency"])
-    policy: dict[str, Any] = {"engine": way.engine, **chosen, **NO_CACHE.get(way.engine, {})}
     replica["count"] = server.servers
     if server.servers > 1:
-        data["router"] = {"kind": "least_tokens"}
-    if way.length is not None:
-        policy[way.length] = length
-    if shared["num_gpu_blocks"] is not None:
-        tokens = (shared["num_gpu_blocks"] - 1) * shared["block_size"]
-        unit = chosen[way.kv_unit] if isinstance(way.kv_unit, str) else way.kv_unit
-        blocks = max(1, tokens // max(1, int(unit)))
-        policy[way.kv] = blocks + 1 if way.engine in NULL_BLOCK else blocks
-    elif way.engine == "static":  # it has no knob for the length, which decides what is left for KV
-        shared["max_model_len"] = length
-        resolved = resolve(parse_scenario(data)).replicas[0]
-        room = (resolved.num_gpu_blocks - 1) * shared["block_size"]
-        policy[way.kv] = min(room, max(1, int(chosen["max_batch_size"])) * length)
-    replica["policy"] = policy
-    if way.engine == "disaggregated":
-        take_apart(data)
+        data["router"] = ROUTER
+    tokens = shared_knobs(base.replicas[0].policy).kv_tokens
+    if tokens is None and spec.length_knob is None:
+        # without a knob for the length, the engine cannot tell what is left for KV
+        room = room_for(data, base, length)
+        tokens = min(room, max(1, int(chosen[spec.seqs_knob])) * length)
+    block_size = chosen.get(spec.block_size) if isinstance(spec.block_size, str) else None
+    shared = SharedKnobs(
+        length=length, kv_tokens=tokens, caching=False,
+        block_size=None if block_size is None else max(1, int(block_size)),
+    )  # fmt: skip
+    replica["policy"] = knobs_of(shared, spec.id) | dict(chosen)
+    if way.has_pools:
+        into_pools(data)
     return parse_scenario(data)
 
 
-def take_apart(data: dict[str, Any]) -> None:
-    """Put vLLM V1 servers into two pools, as the knobs of the way say."""
+def room_for(data: dict[str, Any], base: Scenario, length: int) -> int:
+    """The KV memory that the scenario's own engine has for requests of up to `length` tokens."""
+    policy = base.replicas[0].policy
+    replica = data["replicas"][0]
+    own = replica["policy"] | knobs_of(SharedKnobs(length=length), policy.engine)
+    resolved = resolve(parse_scenario(data | {"replicas": [replica | {"policy": own}]}))
+    tokens = shared_knobs(resolved.replicas[0].knobs).kv_tokens
+    assert tokens is not None  # resolved knobs are complete
+    return tokens
+
+
+def into_pools(data: dict[str, Any]) -> None:
+    """Divide the servers into two pools, as the knobs of the way say."""
     replica = data["replicas"][0]
     knobs = replica["policy"]
     pools = {role: knobs.pop(f"{role}_servers") for role in ("prefill", "decode")}
     data["link"] = {"kind": knobs.pop("link"), "streaming": knobs.pop("streaming")}
     data["disaggregation"] = {"first_token_from": knobs.pop("first_token_from")}
-    data["router"] = {"kind": "least_tokens", "decode_kind": "free_kv"}
-    knobs["engine"] = "vllm_v1"
+    data["router"] = ROUTER | {"decode_kind": "free_kv"}
     data["replicas"] = [replica | {"role": role, "count": n} for role, n in pools.items()]

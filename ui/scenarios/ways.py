@@ -1,16 +1,20 @@
-"""The ways to batch: what each is called, and which knobs a reader may turn."""
+"""The ways to batch that pages offer: every engine of the registry, and two pools of servers."""
 
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import ModuleType
-from typing import Any
 
 from sim.cluster import disaggregation
-from sim.engines import orca, sarathi, sglang, static, tensorrt_llm, vllm_v0, vllm_v1
-from sim.engines.dispatch import POLICIES
+from sim.engines.registry import DEFAULT_ENGINE, ENGINES, EngineSpec, Value, engine_spec
 from sim.hardware import catalog
 from ui.scenarios.presets import Preset
+
+__all__ = [
+    "DISAGGREGATED", "ENGINE_WAYS", "FIRST_SHOWN", "LINKS", "PRESETS", "WAYS", "Knob", "Value",
+    "Way", "way_of",
+]  # fmt: skip
 
 PRESETS = (
     Preset("six_ways_chats_two_documents", "Chats + two documents"),
@@ -18,12 +22,11 @@ PRESETS = (
     Preset("six_ways_all_short", "All short"),
     Preset("six_ways_out_of_memory", "Out of memory"),
 )
-Value = int | bool | str
 
 
 @dataclass(frozen=True)
 class Knob:
-    """A knob a reader may turn: a number from `least` on, a switch, or one of `options`."""
+    """A knob that a page shows: a number from `least` on, a switch, or one of `options`."""
 
     name: str
     start: Value
@@ -33,131 +36,76 @@ class Knob:
 
 @dataclass(frozen=True)
 class Way:
-    """A policy: its engine, what to call it, its knobs, its source, and a judgement of ours.
+    """A way to batch: `engine` names it in addresses, `spec` is the engine that its servers run.
 
-    `length` and `kv` name the knobs for the longest request and for the KV memory (in tokens of
-    `kv_unit`, or the name of the knob that says how many a block has).
-    `complexity`: how much there is to operate; `because`: why we think so.
+    `source` holds its rule as code; `complexity` is how much there is to operate, a judgement of
+    ours, and `complexity_reason` says why.
     """
 
     engine: str
     title: str
+    rule: str
+    spec: EngineSpec
     knobs: tuple[Knob, ...]
     source: ModuleType
+    summary: Callable[[Mapping[str, Value]], str]
     complexity: str
-    because: str
-    length: str | None = "max_model_len"
-    kv: str = "num_gpu_blocks"
-    kv_unit: int | str = 16
+    complexity_reason: str
 
-    def note(self, chosen: Mapping[str, Value]) -> str:
-        """The knobs that matter, in a few words."""
-        note: str = NOTES[self.engine](chosen)
-        return note
+    @property
+    def has_pools(self) -> bool:
+        return self.engine != self.spec.id
 
 
-def _trt_note(k: Mapping[str, Value]) -> str:
-    kept = {"GUARANTEED_NO_EVICT": "no evict", "MAX_UTILIZATION": "max utilization"}
-    capacity = kept.get(str(k["capacity_scheduler_policy"]), "static batch")
-    if not k["enable_chunked_prefill"]:
-        return f"{capacity}, whole prompts"
-    order = "equal progress" if k["context_chunking_policy"] == "EQUAL_PROGRESS" else "FCFS"
-    return f"{capacity}, {order}, unit {k['tokens_per_block']}"
+def knob_of(spec: EngineSpec, name: str, start: Value) -> Knob:
+    """A dial of the registry as a knob of a page."""
+    options = spec.options(name)
+    is_number = not options and not isinstance(start, bool)
+    return Knob(name, start, spec.least(name) if is_number else 1, options)
 
 
-NOTES: dict[str, Any] = {
-    "static": lambda k: f"batch of {k['max_batch_size']}, padded",
-    "orca": lambda k: "iteration level, whole prompts",
-    "vllm_v0": lambda k: f"prefill first, preempts by {k['preemption_mode']}",
-    "vllm_v1": lambda k: (
-        f"chunks, budget {k['max_num_batched_tokens']:,}"
-        if k["enable_chunked_prefill"]
-        else f"whole prompts, budget {k['max_num_batched_tokens']:,}"
-    ),
-    "tensorrt_llm": _trt_note,
-    "sarathi": lambda k: f"decodes first, chunks of {k['chunk_size']:,}",
-    "disaggregated": lambda k: (
-        f"{k['prefill_servers']} prefill + {k['decode_servers']} decode, "
-        + ("KV streamed" if k["streaming"] else "KV after the prompt")
-    ),
-    "sglang": lambda k: (
-        f"chunks of {k['chunked_prefill_size']:,}, decodes "
-        + ("join" if k["enable_mixed_chunk"] else "wait")
-    ),
-}
+def way_with(spec: EngineSpec) -> Way:
+    """An engine on every server."""
+    return Way(
+        engine=spec.id,
+        title=spec.title,
+        rule=spec.rule,
+        spec=spec,
+        knobs=tuple(knob_of(spec, name, start) for name, start in spec.dials.items()),
+        source=importlib.import_module(f"sim.engines.{spec.id}"),
+        summary=spec.summary,
+        complexity=spec.complexity,
+        complexity_reason=spec.complexity_reason,
+    )
+
+
+def pools_summary(knobs: Mapping[str, Value]) -> str:
+    way = "KV streamed" if knobs["streaming"] else "KV after the prompt"
+    return f"{knobs['prefill_servers']} prefill + {knobs['decode_servers']} decode, {way}"
+
 
 LINKS = tuple(name for name in catalog.link_names() if name.startswith(("rdma", "nvl", "eth")))
-WAYS = (
-    Way(
-        "static", "Static", (Knob("max_batch_size", 4),), static, "low",
-        "one queue and one loop; nothing to tune but the batch", length=None, kv="kv_tokens",
-        kv_unit=1,
+DISAGGREGATED = Way(
+    engine="disaggregated",
+    title="Disaggregated",
+    rule="Prompts on some servers, decodes on others, KV is transferred between them",
+    spec=engine_spec(DEFAULT_ENGINE),
+    knobs=(
+        Knob("prefill_servers", 1),
+        Knob("decode_servers", 1),
+        Knob("max_num_batched_tokens", 2048),
+        Knob("link", "rdma_100g", options=LINKS),
+        Knob("streaming", False),
+        Knob("first_token_from", "decode", options=("decode", "prefill")),
     ),
-    Way(
-        "orca", "Orca", (Knob("max_num_seqs", 64),), orca, "low",
-        "memory is reserved for the longest request, so nothing is ever preempted",
-    ),
-    Way(
-        "vllm_v0", "vLLM V0",
-        (
-            Knob("max_num_batched_tokens", 8192), Knob("max_num_seqs", 64),
-            Knob("preemption_mode", "recompute", options=("recompute", "swap")),
-        ),
-        vllm_v0, "medium", "paged memory, preemption, a token limit that must hold every prompt",
-    ),
-    Way(
-        "vllm_v1", "vLLM V1",
-        (
-            Knob("max_num_batched_tokens", 512), Knob("long_prefill_token_threshold", 0, 0),
-            Knob("max_num_seqs", 64), Knob("enable_chunked_prefill", True),
-        ),
-        vllm_v1, "medium", "one budget to tune; prompts and decodes share every step",
-    ),
-    Way(
-        "tensorrt_llm", "TensorRT-LLM",
-        (
-            Knob("max_num_tokens", 1024), Knob("max_batch_size", 64),
-            Knob("tokens_per_block", 64), Knob("enable_chunked_prefill", True),
-            Knob(
-                "capacity_scheduler_policy", "GUARANTEED_NO_EVICT",
-                options=("GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH"),
-            ),
-            Knob(
-                "context_chunking_policy", "FIRST_COME_FIRST_SERVED",
-                options=("FIRST_COME_FIRST_SERVED", "EQUAL_PROGRESS"),
-            ),
-        ),
-        tensorrt_llm, "high", "two policies that combine, and an engine built for its limits",
-        length="max_seq_len", kv="num_blocks", kv_unit="tokens_per_block",
-    ),
-    Way(
-        "sarathi", "Sarathi-Serve", (Knob("chunk_size", 512), Knob("max_num_seqs", 64)), sarathi,
-        "medium", "one chunk size to tune against the latency target",
-    ),
-    Way(
-        "sglang", "SGLang",
-        (
-            Knob("chunked_prefill_size", 512, -1), Knob("enable_mixed_chunk", False),
-            Knob("max_running_requests", 64),
-        ),
-        sglang, "medium", "admission rests on an estimate of how long answers will be",
-        length="context_length", kv="max_total_tokens", kv_unit=1,
-    ),
-    Way(
-        "disaggregated", "Disaggregated",
-        (
-            Knob("prefill_servers", 1), Knob("decode_servers", 1),
-            Knob("max_num_batched_tokens", 2048), Knob("link", "rdma_100g", options=LINKS),
-            Knob("streaming", False),
-            Knob("first_token_from", "decode", options=("decode", "prefill")),
-        ),
-        disaggregation, "high", "two pools to size, a network that must keep up, a proxy",
-    ),
-)  # fmt: skip
-FIRST_SHOWN = ("static", "orca", "vllm_v0", "vllm_v1", "tensorrt_llm")
-
-
-LONE_WAYS = tuple(way for way in WAYS if way.engine in POLICIES)  # one server does it all
+    source=disaggregation,
+    summary=pools_summary,
+    complexity="high",
+    complexity_reason="two pools to size, a network that must keep up, a proxy",
+)
+ENGINE_WAYS = tuple(way_with(spec) for spec in ENGINES)
+WAYS = (*ENGINE_WAYS, DISAGGREGATED)
+FIRST_SHOWN = tuple(spec.id for spec in ENGINES if spec.shown_first)
 
 
 @cache

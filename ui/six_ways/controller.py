@@ -10,7 +10,7 @@ from sim.results.run import Result, run_resolved
 from sim.scenario.load import Scenario, ScenarioError, resolve
 from ui.lanes import packing
 from ui.scenarios.under_engine import Server, length_of, scenario_of, under
-from ui.scenarios.ways import WAYS, Value, Way, way_of
+from ui.scenarios.ways import DISAGGREGATED, WAYS, Value, Way
 from ui.shell import session
 from ui.shell.run_cache import workload
 from ui.six_ways import form, outcomes
@@ -57,9 +57,9 @@ class Shown:
 
 def servers_of(engines: Sequence[str]) -> int:
     """How many servers every way gets: as many as both pools of the disaggregated one have."""
-    if "disaggregated" not in engines:
+    if DISAGGREGATED.engine not in engines:
         return 1
-    chosen = dict(chosen_of(way_of("disaggregated")))
+    chosen = dict(chosen_of(DISAGGREGATED))
     return int(chosen["prefill_servers"]) + int(chosen["decode_servers"])
 
 
@@ -132,7 +132,7 @@ def outcomes_of(
         except ScenarioError as error:
             result = refusal(error)
         WARM.add(way.engine)
-        note = way.note(dict(chosen))
+        note = way.summary(dict(chosen))
         if isinstance(result, str):
             found.refused[way.engine] = result
             lanes.append((packing.LaneText(way.engine, way.title, note, problem=result), None))

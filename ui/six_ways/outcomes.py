@@ -76,7 +76,7 @@ def mean_busy(summary: Mapping[str, Any]) -> float:
 
 def budget_of(outcome: Outcome) -> int | None:
     """The most tokens that a step may compute; None where the engine knows no such limit."""
-    if outcome.way.engine in ("static", "orca"):
+    if outcome.way.spec.budget_knob is None:
         return None
     return int(outcome.result.resolved.policy[0].max_num_batched_tokens) or None
 
@@ -193,11 +193,11 @@ def verdict(outcome: Outcome) -> str:
     ttft, itl = outcome.ttft, outcome.itl
     if not ttft:
         return "No request of this workload can run under it."
-    parts = [RULES[outcome.way.engine]]
+    parts = [outcome.way.rule]
     if summary["rejected"]:
         parts.append(f"refuses {summary['rejected']} of {summary['requests']} requests")
     if lost.padding > 0.01:
-        parts.append(f"computes {lost.padding:.0%} of its tokens for nobody")
+        parts.append(f"computes {lost.padding:.0%} of its tokens as padding")
     if summary["preemptions"]:
         parts.append(
             f"preempts {summary['preemptions']} times and computes "
@@ -212,18 +212,6 @@ def verdict(outcome: Outcome) -> str:
         parts.append(f"every gap is at most {seconds(itl['max'])}")
     parts.append(f"half of all first tokens come within {seconds(ttft['p50'])}")
     return "; ".join(parts) + "."
-
-
-RULES = {
-    "static": "A batch runs to its end before anybody else may start",
-    "orca": "Members join and leave at each step, prompts run whole",
-    "vllm_v0": "A step is prompts or decodes, and prompts go first",
-    "vllm_v1": "Running requests first, then prompts, until the budget is spent",
-    "tensorrt_llm": "Memory is promised first, then tokens are given in whole units",
-    "sarathi": "Decodes first; what is left of the chunk goes to prompts",
-    "sglang": "Prompts go first, in chunks, while anything can be admitted",
-    "disaggregated": "Prompts on some servers, decodes on others, KV goes between them",
-}
 
 
 # --- the matrix -----------------------------------------------------------------------------------

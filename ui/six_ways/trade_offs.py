@@ -23,9 +23,10 @@ def matrix(outcomes: Sequence[Outcome], where: str) -> str:
         cells = "".join(
             cell(rows[i][k], column.digits, marked[k][i]) for k, column in enumerate(COLUMNS)
         )
+        way = outcome.way
         body.append(
-            f'<tr><th scope="row">{outcome.way.title}</th>{cells}'
-            f'<td class="words">{outcome.way.complexity}<small>{outcome.way.because}</small></td>'
+            f'<tr><th scope="row">{way.title}</th>{cells}'
+            f'<td class="words">{way.complexity}<small>{way.complexity_reason}</small></td>'
             "</tr>"
         )
     return wrapped(

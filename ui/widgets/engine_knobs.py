@@ -8,6 +8,7 @@ import streamlit as st
 from ui.scenarios.ways import Knob, Way
 from ui.shell import query_values
 from ui.shell.forms import Field
+from ui.text.hardware import link_title
 
 MOST = 1_000_000  # of a number
 
@@ -17,7 +18,8 @@ def show(way: Way, fields: Mapping[tuple[str, str], Field]) -> None:
     for knob in way.knobs:
         key = fields[way.engine, knob.name].widget()
         if knob.options:
-            st.selectbox(knob.name, knob.options, key=key)
+            words = link_title if knob.name == "link" else str
+            st.selectbox(knob.name, knob.options, key=key, format_func=words)
         elif isinstance(knob.start, bool):
             st.toggle(knob.name, key=key)
         else:

@@ -1,5 +1,5 @@
 """What every policy promises: nothing lost, nothing over budget, every run ends, the same each
-time. An engine is its row in RANDOM_KNOBS."""
+time. They run on every engine of the registry."""
 
 import json
 import os
@@ -18,7 +18,9 @@ from sim.cluster.simulator import Limits
 from sim.core import reasons
 from sim.core import scheduler_ops as ops
 from sim.core.integrity import check_integrity
-from sim.engines.dispatch import POLICIES
+from sim.engines import dispatch
+from sim.engines.knobs.translation import SharedKnobs, knobs_of, knobs_under, shared_knobs
+from sim.engines.registry import ENGINE_IDS, ENGINES, EngineSpec, engine_spec
 from tests.builders import Server, linear_latency, policy_rows, request_table
 from tests.conftest import CASES
 
@@ -54,8 +56,23 @@ RANDOM_KNOBS: dict[str, Callable[[random.Random], dict[str, Any]]] = {
         "columns": {"max_model_len": LENGTH},
     },
 }
-ENGINES = list(RANDOM_KNOBS)
 SEEDS = range(25)
+
+
+def random_knobs(name: str, draw: random.Random) -> dict[str, Any]:
+    """Knobs of its own from RANDOM_KNOBS, else the same small server in the engine's words."""
+    if name in RANDOM_KNOBS:
+        return RANDOM_KNOBS[name](draw)
+    shared = SharedKnobs(
+        budget=draw.choice([8, 24, LENGTH]),
+        seqs=8,
+        length=LENGTH,
+        kv_tokens=4 * draw.choice([33, 50, 130]),
+        block_size=4,
+        caching=draw.random() < 0.5,
+        chunking=True,
+    )
+    return knobs_of(shared, name)
 
 
 def random_load(draw: random.Random, n: int = 14) -> list[tuple[int, int]]:
@@ -65,8 +82,8 @@ def random_load(draw: random.Random, n: int = 14) -> list[tuple[int, int]]:
 
 def random_server(name: str, seed: int, *, check: bool = True) -> tuple[Server, random.Random]:
     draw = random.Random(f"{name}/{seed}")
-    knobs = RANDOM_KNOBS[name](draw)
-    return Server(random_load(draw), engine=name, check=check, **knobs), draw
+    knobs = {"engine": name} | random_knobs(name, draw)
+    return Server(random_load(draw), check=check, **knobs), draw
 
 
 def budget_of(server: Server) -> int:
@@ -82,7 +99,7 @@ def idle(server: Server) -> bool:
     return counters.num_running + counters.num_waiting + counters.num_swapped == 0
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", ENGINE_IDS)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_everything_asked_for_is_computed_once_or_again_after_a_preemption(
     name: str, seed: int
@@ -98,6 +115,8 @@ def test_everything_asked_for_is_computed_once_or_again_after_a_preemption(
         plan = server.plan()
         events = state.events[: state.log[0].num_events]
         computed[events.request[events.kind == reasons.PREEMPTION]] = 0
+        for event in events[np.isin(events.kind, (reasons.ADMITTED, reasons.RESUMED))]:
+            computed[event.request] = event.value  # found in the prefix cache
         assert sum(n for _, n, _ in plan) <= budget_of(server)
         assert len({r for r, _, _ in plan}) == len(plan) <= state.policy[0].max_num_seqs
         for r, n, before in plan:
@@ -111,11 +130,11 @@ def test_everything_asked_for_is_computed_once_or_again_after_a_preemption(
     assert state.counters[0].num_free_host_blocks == state.policy[0].num_host_blocks
     once = requests.num_prompt_tokens + requests.num_output_tokens - 1
     assert (computed == once).all()
-    if not state.policy[0].num_host_blocks:
+    if not state.policy[0].num_host_blocks and not state.policy[0].enable_prefix_caching:
         assert (requests.recomputed_tokens > 0).tolist() == (requests.num_preemptions > 0).tolist()
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", [spec.id for spec in ENGINES if spec.first_come_first_served])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_first_come_first_served(name: str, seed: int) -> None:
     """Nobody gets a first token of the prompt computed before who arrived earlier."""
@@ -131,7 +150,7 @@ def test_first_come_first_served(name: str, seed: int) -> None:
     assert seen == sorted(seen)
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", ENGINE_IDS)
 @pytest.mark.parametrize("seed", range(40))
 def test_every_block_is_free_after_aborts_early_eos_and_cancelled_steps(
     name: str, seed: int
@@ -165,17 +184,17 @@ def test_every_block_is_free_after_aborts_early_eos_and_cancelled_steps(
 
 def run(name: str, seed: int) -> Any:
     draw = random.Random(f"run/{name}/{seed}")
-    knobs = RANDOM_KNOBS[name](draw)
+    knobs = {"engine": name} | random_knobs(name, draw)
     table, runs = request_table(random_load(draw, 40))
     table.arrival_s = np.sort([draw.uniform(0, 0.5) for _ in range(40)])
     table.output_len = [draw.randint(1, int(most)) for most in table.max_tokens]
     table.abort_after_s[::7] = 0.05
     return simulator.run(
-        table, runs, policy_rows(name, **knobs), linear_latency(), limits=Limits(max_steps=10_000)
+        table, runs, policy_rows(**knobs), linear_latency(), limits=Limits(max_steps=10_000)
     )
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", ENGINE_IDS)
 @pytest.mark.parametrize("seed", range(10))
 def test_a_run_ends_and_is_the_same_each_time(name: str, seed: int) -> None:
     one, other = run(name, seed), run(name, seed)
@@ -189,7 +208,7 @@ def test_a_run_ends_and_is_the_same_each_time(name: str, seed: int) -> None:
     assert counted == int(requests.num_output_tokens.sum() - (requests.num_output_tokens > 0).sum())
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", ENGINE_IDS)
 @pytest.mark.parametrize("seed", range(10))
 def test_a_policy_does_not_know_where_eos_falls(name: str, seed: int) -> None:
     """Permuting output_len among the requests changes no plan before the first EOS."""
@@ -227,5 +246,57 @@ def test_compiled_and_plain_python_agree() -> None:
 
 
 def test_the_registry_is_one_tuple() -> None:
-    assert len(set(POLICIES)) == len(POLICIES)
-    assert set(RANDOM_KNOBS) < set(POLICIES)
+    assert len(set(ENGINE_IDS)) == len(ENGINE_IDS)
+    assert sorted(ENGINE_IDS) == list(dispatch.KERNELS), (
+        "a kernel file and an entry for each engine"
+    )
+    assert set(RANDOM_KNOBS) < set(ENGINE_IDS)
+
+
+@pytest.mark.parametrize("spec", ENGINES, ids=ENGINE_IDS)
+def test_an_entry_names_knobs_that_the_engine_has(spec: EngineSpec) -> None:
+    """And values that its model takes."""
+    named = {spec.seqs_knob, spec.pool_knob, *spec.memory_dials, *spec.dials}
+    named |= {spec.budget_knob, spec.length_knob, spec.block_size, spec.chunk_cap_knob}
+    known = spec.knobs.model_fields.keys()
+    assert {name for name in named if isinstance(name, str)} <= known
+    defaults = spec.defaults.model_dump()
+    for values in (
+        spec.roomy,
+        spec.dials,
+        spec.with_caching,
+        spec.without_caching,
+        spec.with_chunking,
+        spec.without_chunking,
+    ):
+        assert spec.knobs(engine=spec.id, **values)
+    assert spec.summary(defaults | dict(spec.dials))
+    assert spec.admission(defaults)
+    assert bool(spec.without_chunking) == (spec.chunking == "optional")
+
+
+@pytest.mark.parametrize("one", ENGINE_IDS)
+@pytest.mark.parametrize("other", ENGINE_IDS)
+def test_knobs_of_one_engine_under_another(one: str, other: str) -> None:
+    """What both engines have keeps its value; under itself an engine keeps all knobs."""
+    spec, target = engine_spec(one), engine_spec(other)
+    knobs = spec.knobs(engine=one, **spec.roomy)
+    if one == other:
+        assert target.knobs.model_validate(knobs_under(knobs, other)) == knobs
+        return
+    there = target.knobs.model_validate(knobs_under(knobs, other, block_size=16))
+    found, asked = shared_knobs(there), shared_knobs(knobs)
+    assert found.seqs == asked.seqs
+    assert found.kv_tokens == asked.kv_tokens
+    if spec.budget_knob and target.budget_knob:
+        whole = target.chunking == "never" or not asked.chunking
+        least = asked.length if whole else 16  # a whole prompt, or a block
+        budget = max(asked.budget or 0, least or 0)
+        if not asked.chunking and target.budget_knob in target.without_chunking:
+            budget = None  # SGLang's chunked_prefill_size says both
+        assert found.budget == budget
+    if spec.length_knob and target.length_knob:
+        assert found.length == asked.length
+    if spec.has_prefix_cache and target.has_prefix_cache:
+        assert found.caching == asked.caching
+    assert target.block_size != "block_size" or found.block_size == 16
