@@ -56,7 +56,7 @@ def blocks() -> list[tuple[str, str, str]]:
 def build(folder: Path) -> None:
     """A copy of the package and its tests, with what the page says written into it."""
     for name in ("sim", "tests"):
-        ignored = shutil.ignore_patterns("__pycache__", "oracles", "e2e")
+        ignored = shutil.ignore_patterns("__pycache__", "oracles", "browser")
         shutil.copytree(ROOT / name, folder / name, ignore=ignored)
     shutil.copy(ROOT / "pyproject.toml", folder)
     for file, kind, text in blocks():
