@@ -38,8 +38,8 @@ class Shot:
 
 SHOTS = (
     Shot("start", "", ".window", 840),
-    Shot("token-budget", PAIR, ".stage"),
-    Shot("token-budget-first", "token_budget", ".stage", 1160),
+    Shot("token-budget", PAIR, ".canvas"),
+    Shot("token-budget-first", "token_budget", ".canvas", 1160),
     Shot("two-phases", "two_phases", ".js-plotly-plot"),
     Shot("six-ways", "six_ways", ".six .way"),
     Shot("kv-memory", "kv_memory", ".map .grid"),

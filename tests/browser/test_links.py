@@ -66,7 +66,7 @@ def test_a_drag_is_one_entry_and_back_undoes_it(timeline: Timeline):
     assert page.evaluate("history.length") == entries + 1
     page.go_back()
     timeline.until_sentence("all streams freeze for")
-    assert timeline.budget.get_attribute("aria-valuetext") == "8,192 tokens a step"
+    assert timeline.budget.get_attribute("aria-valuetext") == "8,192 tokens per step"
 
 
 def test_the_link_is_copied(visit):

@@ -45,7 +45,7 @@ def test_the_thumb_never_jumps_while_it_is_held(timeline: Timeline):
 def test_the_dial_tells_the_engine_s_flag(timeline: Timeline):
     flag = timeline.page.locator(f"#{timeline.budget.get_attribute('aria-describedby')}")
     assert flag.inner_text() == "--max-num-batched-tokens"
-    assert timeline.budget.get_attribute("aria-valuetext") == "8,192 tokens a step"
+    assert timeline.budget.get_attribute("aria-valuetext") == "8,192 tokens per step"
     assert timeline.cap.get_attribute("aria-valuetext") == "off"
 
 
@@ -54,7 +54,7 @@ def test_play_moves_the_head_and_pause_stops_it(timeline: Timeline):
     timeline.page.get_by_role("button", name="Play", exact=True).click()
     timeline.until("+bs.querySelector('.readout b').textContent.replace(',', '') > a", before + 2)
     timeline.page.get_by_role("button", name="Pause").click()
-    timeline.until("+bs.querySelector('.stage').getAttribute('aria-valuenow') > a", before + 2)
+    timeline.until("+bs.querySelector('.canvas').getAttribute('aria-valuenow') > a", before + 2)
     assert timeline.page.get_by_role("button", name="Play", exact=True).is_visible()
 
 
@@ -167,7 +167,7 @@ def test_a_preset_takes_everything_back(timeline: Timeline):
     timeline.until_sentence("In 541 chunks of at most 16 tokens")
     timeline.preset("16-request toy")
     timeline.until_sentence("16 requests:")
-    assert timeline.budget.get_attribute("aria-valuetext") == "2,048 tokens a step"
+    assert timeline.budget.get_attribute("aria-valuetext") == "2,048 tokens per step"
     assert timeline.cap.get_attribute("aria-valuetext") == "512 tokens a request and step"
     timeline.preset("Chats + one long document")
     timeline.until_sentence("all streams freeze for")

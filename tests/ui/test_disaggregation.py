@@ -14,6 +14,7 @@ from sim.results.run import Result, simulate
 from sim.scenario.load import load_scenario, resolve
 from sim.validation.errors import ScenarioError
 from tests.ui.opening import open_page
+from tests.web import node
 from ui.charts.crossover import crossover_figure
 from ui.disaggregation import (
     captions,
@@ -88,10 +89,10 @@ def test_each_transfer_goes_from_the_prefill_to_the_decode_lane(plain: Result):
     assert prefill["linked_to"] == 1
     ways = plain.recording.journeys[: len(plain.recording.requests)]
     for k in (0, 1):
-        assert arrays[f"{k}.move_start"] == pytest.approx(ways.start_s, rel=1e-6)
-        assert arrays[f"{k}.move_stop"] == pytest.approx(ways.end_s, rel=1e-6)
-    assert len(arrays["2.move_start"]) == 0
-    prompts = np.bincount(arrays["0.fact_who"] - 1, arrays["0.fact_a"])
+        assert arrays[f"{k}.transfer_start"] == pytest.approx(ways.start_s, rel=1e-6)
+        assert arrays[f"{k}.transfer_stop"] == pytest.approx(ways.end_s, rel=1e-6)
+    assert len(arrays["2.transfer_start"]) == 0
+    prompts = np.bincount(arrays["0.fact_request"] - 1, arrays["0.fact_a"])
     assert prompts.tolist() == plain.recording.requests.num_prompt_tokens.tolist()
     assert set(arrays["1.fact_a"]) == {1}  # the last prompt token is computed where it decodes
     assert len(mixed["servers"]) == 2
@@ -101,15 +102,17 @@ def test_unused_kv_is_computed_again_in_the_decode_lane():
     result = run(BY_ID["pd_miswired"].setup)
     recording = pools.decode_pool(result.recording, controller.servers_of(result, DECODE))
     _, arrays = packing.drawn(recording, result)
-    prompts = np.bincount(arrays["fact_who"] - 1, arrays["fact_a"])
+    prompts = np.bincount(arrays["fact_request"] - 1, arrays["fact_a"])
     assert prompts.tolist() == result.recording.requests.num_prompt_tokens.tolist()
-    assert len(arrays["move_start"]) == 0
+    assert len(arrays["transfer_start"]) == 0
 
 
 def test_a_lost_transfer_is_marked():
     result = run(replace(PLAIN, failures=1.0))
     _, arrays = packing.lane(result)
-    assert set(arrays["move_kind"]) == {pools.LOST}
+    assert set(arrays["transfer_outcome"]) == {pools.LOST}
+    (shown,) = node.rows_of(packing.pack([(packing.LaneText("pd", "Disaggregated", ""), result)]))
+    assert {outcome for row in shown for outcome in row["transfers"]} == {"lost"}
 
 
 def test_waiting_for_blocks_is_drawn_from_the_hand_over_on():

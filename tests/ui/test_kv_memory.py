@@ -113,13 +113,18 @@ def test_the_packet_unrolls_to_the_replay(preset: str, replays: dict[str, Replay
     ids = {-1: 0} | {value: k for k, value in enumerate(found.parents, start=1)}
     for step in range(found.num_steps):
         mine = arrays["0.change_step"] == step
-        now[arrays["0.change_block"][mine]] = arrays["0.change_kind"][mine]
+        now[arrays["0.change_block"][mine]] = arrays["0.change_state"][mine]
         owners[arrays["0.change_block"][mine]] = arrays["0.change_owner"][mine]
         hashes[arrays["0.change_block"][mine]] = arrays["0.change_hash"][mine]
         assert (now == found.kinds[step]).all()
         assert hashes.tolist() == [ids[value] for value in found.hashes[step].tolist()]
         assert (owners - 1 == found.owners[step]).all()
     assert len(header["lanes"][0]["lines"]) == found.num_steps
+    assert header["names"]["change_state"] == ["free", "used", "shared", "cached"]
+    assert [header["names"]["change_state"].index(name) for name in ("free", "cached")] == [
+        FREE,
+        CACHED,
+    ]
 
 
 def test_a_block_table_grows_at_its_end_and_starts_anew():

@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 from sim.results.run import simulate
 from sim.scenario.load import ScenarioError
 from tests.ui.opening import kept, open_page
+from tests.web import node
 from ui.lanes import packing
 from ui.scenarios import presets, ways
 from ui.scenarios.run import Dials, Upload
@@ -96,9 +97,18 @@ def test_the_packet_holds_every_token_and_every_prompt(chats: dict[str, Outcome]
     decodes = (arrays["0.run_last"].astype(int) - arrays["0.run_first"] + 1).sum()
     emitting = arrays["0.fact_a"] == arrays["0.fact_b"]
     assert decodes + emitting.sum() == result.summary["output_tokens"]
-    prompts = np.bincount(arrays["0.fact_who"] - 1, arrays["0.fact_a"], lane["num_rows"])
+    prompts = np.bincount(arrays["0.fact_request"] - 1, arrays["0.fact_a"], lane["num_rows"])
     assert prompts.tolist() == result.recording.requests.num_prompt_tokens.tolist()
     assert len(packing.pack([(told, result)])) < 64 * 1024
+
+
+def test_the_browser_draws_every_token_of_a_way(chats: dict[str, Outcome]):
+    result = chats["vllm_v1"].result
+    (shown,) = node.rows_of(packing.pack([(packing.LaneText("vllm_v1", "vLLM V1", ""), result)]))
+    assert [
+        len(row["ticks"]) for row in shown
+    ] == result.recording.requests.num_output_tokens.tolist()
+    assert {row["status"] for row in shown} == {"finished"}
 
 
 def test_a_refused_way_has_words_instead_of_a_picture():

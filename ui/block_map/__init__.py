@@ -1,9 +1,8 @@
-"""The block map: KV memory step by step, on a canvas. A component like the timeline, whose modules
-it borrows."""
+"""The block map: KV memory step by step, on a canvas. Its JavaScript is in web/block_map."""
 
 from ui.component import component, skeleton
 
-_mount = component("memory", skeleton(380, "Getting the memory ready"), borrows=["timeline"])
+_mount = component("block_map", skeleton(380, "Getting the memory ready"))
 
 
 def block_map(packet: bytes, *, key: str) -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sim.core import reasons
-from ui.block_map.replay import FREE, NO_HASH, Replay
+from ui.block_map.replay import BLOCK_STATES, FREE, NO_HASH, Replay
 from ui.text.units import count
 from ui.timeline.packet import smallest, write
 
@@ -45,7 +45,8 @@ def pack(replay: Replay, words: Words, prefixes_open: bool = False) -> bytes:
         "found": found_blocks(replay),
         "open": prefixes_open,
     }
-    return write({"lanes": [header], "texts": [], "reasons": []}, arrays(replay, steps, ids))
+    tables = {"texts": [], "reasons": [], "names": {"change_state": BLOCK_STATES}}
+    return write(tables | {"lanes": [header]}, arrays(replay, steps, ids))
 
 
 def arrays(replay: Replay, steps: np.recarray, ids: dict[int, int]) -> dict[str, np.ndarray]:
@@ -64,7 +65,7 @@ def arrays(replay: Replay, steps: np.recarray, ids: dict[int, int]) -> dict[str,
     found |= {
         "0.change_step": smallest(step),
         "0.change_block": smallest(block),
-        "0.change_kind": kinds[step, block],
+        "0.change_state": kinds[step, block],
         "0.change_owner": smallest(owners[step, block] + 1),
         "0.change_hash": smallest(hashes[step, block]),
     }

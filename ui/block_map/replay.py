@@ -20,7 +20,8 @@ from sim.results.run import workload_of
 from sim.scenario.load import Resolved, Scenario, resolve
 from sim.workload.workload import Workload, to_requests
 
-FREE, USED, SHARED, CACHED = range(4)  # of a block
+BLOCK_STATES = ("free", "used", "shared", "cached")
+FREE, USED, SHARED, CACHED = range(len(BLOCK_STATES))
 MOST_BLOCKS = 256
 MOST_STEPS = 600
 NO_HASH = -1

@@ -1,6 +1,6 @@
 """Four chat windows that type at the pace of a simulated server, and a document that one sends.
 
-A component like the timeline, in static/chats. The page hands over
+A component like the timeline, in web/chat_windows. The page hands over
 the moments at which each token reaches its reader; nothing is made up in the browser but the words.
 """
 
@@ -17,7 +17,7 @@ _SKELETON = """
 <div class="skeleton" aria-hidden="true" style="height: 420px; border-radius: 12px; opacity: .5;
   background: var(--st-secondary-background-color)"></div>
 """
-_mount = component("chats", _SKELETON)
+_mount = component("chat_windows", _SKELETON)
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""The lanes component: several ways to batch, one above the other, on one play head. It borrows the
-timeline's modules."""
+"""The lanes component: several ways to batch, one above the other, on one play head. Its JavaScript
+is in web/lanes."""
 
 from ui.component import component, skeleton
 
-_mount = component("six_ways", skeleton(420, "Getting the ways ready"), borrows=["timeline"])
+_mount = component("lanes", skeleton(420, "Getting the lanes ready"))
 
 
 def lanes(packet: bytes, *, key: str) -> None:
-    """Mount the lanes; `packet` is the work of `packing.pack`."""
+    """Mount the lanes; `packet` comes from `packing.pack`."""
     _mount(key=key, data=packet)

@@ -18,7 +18,7 @@ from ui.scenarios.settings import itl_limit_s
 from ui.text import explain
 from ui.text.units import Parts
 from ui.timeline import rows
-from ui.timeline.packet import smallest, write
+from ui.timeline.packet import smallest, tables, write
 
 MOST_ROWS = 40
 MOST_STEPS = 4_000
@@ -45,7 +45,8 @@ def pack(lanes: Sequence[tuple[LaneText, Result | None]]) -> bytes:
         headers.append(header | words(text))
         arrays |= {f"{k}.{name}": values for name, values in mine.items()}
     texts = [["chunk", "prefill", "prefill", ""]]
-    return write({"lanes": headers, "texts": texts, "reasons": []}, arrays)
+    names = {"transfer_outcome": pools.TRANSFER_OUTCOMES}
+    return write(tables(texts, **names) | {"lanes": headers}, arrays)
 
 
 def words(text: LaneText) -> dict[str, Any]:
@@ -91,7 +92,7 @@ def drawn(recording: Recording, result: Result) -> tuple[dict[str, Any], Mapping
     }
     arrays |= rows.row_arrays(recording, shown, 0.0)
     arrays |= rows.wait_arrays(recording, shown, 0, count, 0.0)
-    arrays |= pools.moves(recording, shown, 0.0)
+    arrays |= pools.kv_transfers(recording, shown, 0.0)
     runs = rows.run_arrays(cut, index, len(shown), 0)
     arrays |= {name: smallest(values) for name, values in runs.items()}
     arrays |= chunk_arrays(cut, index)
@@ -110,12 +111,12 @@ def drawn(recording: Recording, result: Result) -> tuple[dict[str, Any], Mapping
 def chunk_arrays(cut: explain.StepItems, index: np.ndarray) -> dict[str, np.ndarray]:
     """The prefill of each step, as the timeline's facts: whose, how many tokens, of how many
     needed."""
-    who = index[cut.items.request]
-    mine = ~cut.is_decode & (who >= 0)
+    request = index[cut.items.request]
+    mine = ~cut.is_decode & (request >= 0)
     return {
         "fact_step": smallest(cut.step[mine]),
         "fact_kind": np.zeros(int(mine.sum()), np.uint8),
-        "fact_who": smallest(who[mine] + 1),
+        "fact_request": smallest(request[mine] + 1),
         "fact_a": smallest(cut.items.num_tokens[mine]),
         "fact_b": smallest(cut.items.num_needed[mine]),
     }

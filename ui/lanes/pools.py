@@ -12,7 +12,8 @@ from sim.cluster.cluster_state import LOAD_FAILED, LOAD_RECOMPUTED, PREFILLING
 from sim.core.recording import Recording
 from sim.core.requests import Table
 
-ARRIVED, LOST = range(2)  # kinds of a move
+TRANSFER_OUTCOMES = ("arrived", "lost")
+ARRIVED, LOST = range(len(TRANSFER_OUTCOMES))
 
 
 def by_server(recording: Recording, servers: Sequence[int] | None = None) -> Recording:
@@ -100,10 +101,10 @@ def decode_pool(recording: Recording, servers: Sequence[int]) -> Recording:
     return replace(pool, requests=requests)
 
 
-def moves(recording: Recording, shown: np.ndarray, t0: float) -> dict[str, np.ndarray]:
+def kv_transfers(recording: Recording, shown: np.ndarray, t0: float) -> dict[str, np.ndarray]:
     """The transfers of the rows: row, from, until (seconds from t0), and how each ended."""
-    empty = {"move_row": np.zeros(0, np.uint8), "move_kind": np.zeros(0, np.uint8)}
-    empty |= {name: np.zeros(0, np.float32) for name in ("move_start", "move_stop")}
+    empty = {name: np.zeros(0, np.uint8) for name in ("transfer_row", "transfer_outcome")}
+    empty |= {name: np.zeros(0, np.float32) for name in ("transfer_start", "transfer_stop")}
     if not len(recording.legs):
         return empty
     ways = recording.journeys[shown]
@@ -113,8 +114,8 @@ def moves(recording: Recording, shown: np.ndarray, t0: float) -> dict[str, np.nd
     stop = np.where(np.isnan(ways.end_s), np.fmax(end, ways.start_s), ways.end_s)
     lost = np.isin(ways.outcome, (LOAD_FAILED, LOAD_RECOMPUTED))
     return {
-        "move_row": began.astype(np.uint8),
-        "move_kind": np.where(lost, LOST, ARRIVED)[began].astype(np.uint8),
-        "move_start": (ways.start_s[began] - t0).astype(np.float32),
-        "move_stop": (stop[began] - t0).astype(np.float32),
+        "transfer_row": began.astype(np.uint8),
+        "transfer_outcome": np.where(lost, LOST, ARRIVED)[began].astype(np.uint8),
+        "transfer_start": (ways.start_s[began] - t0).astype(np.float32),
+        "transfer_stop": (stop[began] - t0).astype(np.float32),
     }

@@ -32,6 +32,15 @@ KINDS = {name: index for index, name in enumerate(SENTENCES)}
 CHUNK_KINDS = tuple(KINDS[name] for name in ("chunk", "chunk_completes", "chunk_clamped"))
 NOBODY = "nobody"
 REASONS = tuple(name.replace("_", " ") for name in reasons.STOP_REASONS)
+_REJECTIONS = {
+    reasons.NOT_REJECTED: "",
+    reasons.REJECT_MODEL_LEN: "prompt reaches max_model_len",
+    reasons.REJECT_KV_POOL: "prompt exceeds the KV pool",
+    reasons.REJECT_TOKEN_BUDGET: "prompt exceeds the token budget of a step",
+    reasons.REJECT_REQUEST_KV: "prompt + max_tokens exceed the KV pool",
+    reasons.REJECT_SLO: "it would miss its latency limits",
+}
+REJECTIONS = {reasons.REJECTIONS[code]: words for code, words in _REJECTIONS.items()}
 
 _EVENT_KINDS = {
     reasons.RESUMED: "resumed",

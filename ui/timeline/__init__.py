@@ -1,6 +1,6 @@
 """The timeline component: dials, one sentence, the animated picture of a run, and its inspector.
 
-A Streamlit v2 component, see ui.component; its JavaScript lives in static/timeline.
+A Streamlit v2 component, see ui.component; its JavaScript lies in web/timeline.
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,8 @@
 """A Trace as packed bytes for the timeline: NumPy in, bytes out, no streamlit.
 
     packet = u32 length of the header | header, JSON in UTF-8 padded to 8 bytes | arrays
-    header = {"version", "lanes": [...], "arrays": [[name, dtype, offset, length], ...]}
+    header = {"version", "lanes": [...], "arrays": [[name, dtype, offset, length], ...],
+              "names": {array of codes: [name of code 0, ...]}, ...}
 
 Little-endian typed arrays, each at a multiple of 8 bytes from the end of the header; integers take
 the smallest width that holds them. Array names start with the number of their lane ("0.start").
@@ -12,7 +13,7 @@ overview of the whole run and a window of 40 rows whose packet stays under 64 KB
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -29,6 +30,7 @@ MAX_STEPS = 4000
 WINDOW_STEPS = 1000  # steps a window starts with; halved until it fits MAX_WINDOW_BYTES
 MAX_WINDOW_BYTES = 64 * 1024
 MAX_LABEL = 40
+TERMS_WHOLE = 32768  # the share of a term that is the whole duration
 
 Header = dict[str, Any]
 Arrays = dict[str, np.ndarray]
@@ -102,8 +104,18 @@ def _pack(lanes: list[Lane], window: Window, num_steps: int) -> bytes:
         headers.append(header)
         arrays.update({f"{number}.{name}": values for name, values in mine.items()})
     texts = [[name, *parts] for name, parts in SENTENCES.items()]
-    top = {"version": VERSION, "lanes": headers, "texts": texts, "reasons": explain.REASONS}
-    return write(top, arrays)
+    return write(tables(texts) | {"version": VERSION, "lanes": headers}, arrays)
+
+
+def tables(texts: list[list[str]], **names: Sequence[str]) -> Header:
+    """What a packet says beside its lanes: the sentences of its facts, and the name of each code.
+    `names`: those of arrays that the timeline does not have."""
+    return {
+        "texts": texts,
+        "reasons": explain.REASONS,
+        "names": {**rows.NAMES, **names},
+        "rejections": explain.REJECTIONS,
+    }
 
 
 def write(header: Header, arrays: Arrays) -> bytes:
@@ -169,7 +181,7 @@ def _lane(
     header["labels"] = [lane.label(int(r))[:MAX_LABEL] for r in named]
     header["num_rows"] = len(shown)
     if needs_overview(recording):
-        header["overview"] = overview.span(recording)
+        header |= {"overview": overview.span(recording), "fill_whole": overview.FILL_WHOLE}
         arrays |= overview.arrays(recording, lane.limits.budget)
     return header, arrays, chosen
 
@@ -207,9 +219,11 @@ def _lane_header(lane: Lane, window: Window, first: int, t0: float) -> Header:
         "first_step": first,
         "total_steps": len(steps),
         "order": window.order,
+        "orders": list(rows.ORDERS.items()),
         "kv_blocks": recording.num_blocks,
         "terms": list(lane.terms),
         "terms_text": lane.terms_text,
+        "terms_whole": TERMS_WHOLE,
         "status": recording.status,
         "reason": recording.reason,
         "focus_s": focus_s,
@@ -230,17 +244,17 @@ def _step_arrays(lane: Lane, first: int, last: int, t0: float) -> Arrays:
     }
     if lane.breakdown_s is not None and len(lane.terms):
         parts = lane.breakdown_s[first:last] / np.maximum(steps.duration_s, 1e-12)[:, None]
-        quantised = np.clip(np.rint(parts * 32768), 0, 65535)
-        arrays["terms_share"] = quantised.astype(np.uint16).ravel()  # (steps, terms), 32768 = all
+        quantised = np.clip(np.rint(parts * TERMS_WHOLE), 0, 65535)
+        arrays["terms_share"] = quantised.astype(np.uint16).ravel()  # (steps, terms)
     return arrays
 
 
 def _fact_arrays(told: np.recarray, index: np.ndarray, first: int) -> Arrays:
-    who = index[told.request]  # request -1 reads the last entry: -1
+    request = index[told.request]  # request -1 reads the last entry: -1
     return {
         "fact_step": smallest(told.step - first),
         "fact_kind": smallest(told.kind),
-        "fact_who": smallest(who + 1),  # 0: nobody
+        "fact_request": smallest(request + 1),  # 0: none
         "fact_a": smallest(told.a),
         "fact_b": smallest(told.b),
         "fact_c": smallest(told.c),

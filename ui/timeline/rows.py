@@ -8,8 +8,15 @@ from sim.core import reasons
 from sim.core.recording import Recording
 from ui.text.explain import StepItems
 
-ORDERS = ("arrival", "ttft", "worst gap")
-WAITS, PREEMPTED = range(2)  # kinds of waiting
+ORDERS = {"arrival": "arrival", "ttft": "TTFT, longest first", "worst gap": "worst gap first"}
+WAIT_KINDS = ("waiting", "preempted")
+WAITING, PREEMPTED = range(len(WAIT_KINDS))
+# array of codes: the name of each code. Names travel with the packet, so the browser has no copy.
+NAMES = {
+    "row_status": reasons.STATUSES,
+    "row_rejection": reasons.REJECTIONS,
+    "wait_kind": WAIT_KINDS,
+}
 FEW_STEPS = 60  # a run this short is shown whole
 
 
@@ -49,7 +56,6 @@ def row_arrays(recording: Recording, shown: np.ndarray, t0: float) -> dict[str, 
     """One value a row; times are seconds from t0, nan for what did not happen."""
     requests = recording.requests[shown]
     arrival = np.where(np.isfinite(requests.arrival_s), requests.arrival_s, np.nan)
-    why = np.where(requests.rejection > 0, requests.rejection, requests.finish_reason)
     return {
         "row_arrival": (arrival - t0).astype(np.float32),
         "row_first_token": (requests.first_token_s - t0).astype(np.float32),
@@ -58,7 +64,7 @@ def row_arrays(recording: Recording, shown: np.ndarray, t0: float) -> dict[str, 
         "row_prompt": requests.num_prompt_tokens.astype(np.uint32),
         "row_outputs": requests.num_output_tokens.astype(np.uint32),
         "row_status": requests.status.astype(np.uint8),
-        "row_why": why.astype(np.uint8),
+        "row_rejection": requests.rejection.astype(np.uint8),
         "row_hits": requests.hit_tokens.astype(np.uint32),
         "row_before": (_last_token_before(recording, shown, t0) - t0).astype(np.float32),
     }
@@ -108,7 +114,7 @@ def wait_arrays(
         if not np.isfinite(request.arrival_s) or request.status == reasons.REJECTED:
             continue
         until = np.nan_to_num(request.end_s, nan=end_of_run)
-        add(k, WAITS, request.arrival_s, np.nan_to_num(request.first_scheduled_s, nan=until))
+        add(k, WAITING, request.arrival_s, np.nan_to_num(request.first_scheduled_s, nan=until))
     for k, a, b in _preemptions(recording, shown, end_of_run):
         add(k, PREEMPTED, a, b)
     row, kind, start, stop = zip(*waits, strict=True) if waits else ((), (), (), ())
