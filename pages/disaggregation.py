@@ -47,7 +47,7 @@ with page("disaggregation", form.DISAGGREGATION):
 
     with st.spinner("Running both"):
         shown = controller.shown(setup)
-    split, mixed = shown.apart, shown.together
+    split, mixed = shown.disaggregated, shown.co_located
     if isinstance(split, str):
         st.error(captions.refused(split, mixed))
     else:

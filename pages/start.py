@@ -17,7 +17,7 @@ NEXT = {
     "six_ways": (
         "Six ways to batch",
         "The same requests under every engine, from static batching to TensorRT-LLM, on one play "
-        "head: who gets tokens first, and at whose expense.",
+        "head: which requests get tokens first, and which wait.",
     ),
     "two_phases": (
         "Two phases",

@@ -12,6 +12,7 @@ from tests.browser.conftest import Timeline
 from ui.scenarios.presets import scenario_of
 from ui.scenarios.settings import apply, settings_of
 from ui.text import comparison, run_summary
+from ui.text.comparison import Difference
 from ui.text.units import seconds
 
 pytestmark = pytest.mark.browser
@@ -25,7 +26,7 @@ def run(budget: int):
 def test_one_click_pins_another_budget(timeline: Timeline):
     timeline.press("budget 512")
     timeline.until_sentence("in 16 chunks of at most 508 tokens")
-    expected = comparison.sentence(run(8192), run(512), ["budget 512"])
+    expected = comparison.sentence(run(8192), run(512), [Difference("budget", "budget 512")])
     assert timeline.sentence == "".join(words for words, _ in expected)
     tiles = comparison.tiles(run(8192), run(512))
     delta = timeline.page.locator("[data-testid=stMetricDelta]").first
@@ -33,7 +34,7 @@ def test_one_click_pins_another_budget(timeline: Timeline):
     timeline.press("Swap")
     timeline.until_sentence("In 16 chunks of at most 508 tokens, ")
     expect(delta).to_have_text(f"{tiles[0].delta.words.replace('more', 'less')}, better")
-    timeline.press("Take away")
+    timeline.press("Remove")
     timeline.until("bs.querySelector('.say').textContent.includes('Its own first token')")
 
 
@@ -80,7 +81,7 @@ def test_predict_first_asks_once_and_answers(timeline: Timeline):
     expect(question).to_contain_text(said)
     timeline.press("Done")
     question.wait_for(state="hidden")
-    timeline.press("Take away")
+    timeline.press("Remove")
     timeline.until_sentence("Its own first token")
     assert not question.is_visible()
 
@@ -102,7 +103,7 @@ def test_figures_are_drawn_when_they_are_opened(timeline: Timeline):
     timeline.page.get_by_text("Figures", exact=True).click()
     timeline.page.locator(".js-plotly-plot").first.wait_for()
     timeline.page.get_by_role("tab", name="Queue").click()
-    timeline.page.get_by_text("Requests that wait").wait_for()
+    timeline.page.get_by_text("Requests waiting after each step").wait_for()
 
 
 def download(timeline: Timeline, name: str) -> str:

@@ -12,7 +12,7 @@ def pools(visit, path: str = "/disaggregation", **options):
     """The page, standing."""
     opened = visit(path, timeline=False, **options)
     opened.page.locator(".six .way").first.wait_for(timeout=120_000)
-    opened.page.get_by_role("heading", name="Configuration to take home").wait_for()
+    opened.page.get_by_role("heading", name="Configuration files").wait_for()
     opened.page.wait_for_function("!document.querySelector('.skeleton')")
     return opened
 
@@ -125,7 +125,7 @@ def test_the_row_of_six_ways_gives_every_way_as_many_gpus(visit):
     opened = visit("/six_ways?v=1&ways=vllm_v1,disaggregated", timeline=False)
     page = opened.page
     page.locator(".way[data-engine=disaggregated]").wait_for(timeout=120_000)
-    page.get_by_text("2 GPUs each, as 2 servers").wait_for()
+    page.get_by_text("2 GPUs, 2 servers").wait_for()
     page.get_by_text("on 2 servers of NVIDIA H100").wait_for()
     page.locator(".six").get_by_text("KV transfer").wait_for()
     assert page.locator(".way").count() == 2
@@ -135,7 +135,7 @@ def test_no_label_is_cut_off_in_the_popover_of_the_load(visit):
     opened = pools(visit)
     opened.page.get_by_role("button", name="Load and limits", exact=True).click()
     labels = opened.page.get_by_test_id("stPopoverBody").get_by_test_id("stWidgetLabel")
-    labels.get_by_text("Reject early who would miss a limit").wait_for()
+    labels.get_by_text("Reject early what would miss a limit").wait_for()
     wide = labels.evaluate_all(
         """found => found.flatMap(label => [label, ...label.querySelectorAll('*')])
             .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1)

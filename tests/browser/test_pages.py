@@ -80,7 +80,7 @@ def test_the_chats_freeze_and_are_cured(visit):
     page.get_by_role("button", name="Send an 8,000-token document").click()
     page.get_by_text("no token for").first.wait_for()
     expect(page.locator(".window.frozen")).to_have_count(4)
-    page.locator(".told").get_by_text("everybody stands still").wait_for()
+    page.locator(".told").get_by_text("all chats freeze").wait_for()
     whole = page.locator(".badge").first.inner_text()
     page.get_by_role("radio", name="Chunks of 512").click()
     page.get_by_text("on its way").wait_for()
@@ -99,7 +99,7 @@ def test_the_chats_obey_reduced_motion(visit):
     page.wait_for_timeout(300)
     assert page.locator(".answer").first.inner_text() == before
     page.get_by_role("button", name="Send an 8,000-token document").click()
-    page.locator(".told").get_by_text("everybody stands still").wait_for()
+    page.locator(".told").get_by_text("all chats freeze").wait_for()
     expect(page.locator(".badge").first).to_contain_text("longest wait")
 
 
@@ -117,10 +117,10 @@ def test_the_reference_has_its_texts(visit):
     opened = visit("/reference", timeline=False)
     page = opened.page
     for name, words in (
-        ("Words", "Inter-token latency"),
+        ("Terms", "Inter-token latency"),
         ("Metrics", "Over the requests"),
         ("Engines", "EQUAL_PROGRESS"),
-        ("What is often said", "It raises the capacity under a latency limit"),
+        ("Common claims", "It raises the capacity under a latency limit"),
         ("Sources", "Sarathi-Serve"),
     ):
         page.get_by_role("tab", name=name).click()

@@ -168,7 +168,7 @@ def test_a_preset_takes_everything_back(timeline: Timeline):
     timeline.preset("16-request toy")
     timeline.until_sentence("16 requests:")
     assert timeline.budget.get_attribute("aria-valuetext") == "2,048 tokens per step"
-    assert timeline.cap.get_attribute("aria-valuetext") == "512 tokens a request and step"
+    assert timeline.cap.get_attribute("aria-valuetext") == "512 tokens per request and step"
     timeline.preset("Chats + one long document")
     timeline.until_sentence("all streams freeze for")
 

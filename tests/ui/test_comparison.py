@@ -34,7 +34,7 @@ def test_small_chunks_against_a_whole_prompt():
     assert said.startswith("An 8,000-token document arrives while four people chat. In 32 chunks")
     assert "no stream waits more than" in said
     assert "; whole, all streams freeze for" in said
-    assert "The document pays: its first token comes after" in said
+    assert "The document pays: first token after" in said
     worst, _, ttft, _, used = tiles
     assert worst.delta.better is True
     assert worst.delta.direction == -1

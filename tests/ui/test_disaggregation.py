@@ -29,7 +29,7 @@ from ui.disaggregation import (
     setup,
 )
 from ui.disaggregation.crossover import Cell, Job, Map
-from ui.disaggregation.setup import BY_ID, PLAIN, PRESETS, Setup, apart, together
+from ui.disaggregation.setup import BY_ID, PLAIN, PRESETS, Setup, co_located, disaggregated
 from ui.lanes import packing, pools
 from ui.scenarios import presets
 from ui.timeline.packet import read
@@ -39,11 +39,11 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def plain() -> Result:
-    return simulate(apart(PLAIN))
+    return simulate(disaggregated(PLAIN))
 
 
 def run(setup: Setup) -> Result:
-    return simulate(apart(setup))
+    return simulate(disaggregated(setup))
 
 
 # --- lanes of several servers ---------------------------------------------------------------------
@@ -67,7 +67,7 @@ def test_sorting_by_server_loses_nothing(preset: str):
 
 
 def test_a_lone_server_is_left_as_it_is():
-    recording = simulate(together(replace(PLAIN, decode=0))).recording
+    recording = simulate(co_located(replace(PLAIN, decode=0))).recording
     assert pools.by_server(recording) is recording
 
 
@@ -81,7 +81,7 @@ def test_the_lanes_draw_every_token_that_a_reader_sees(first_token: str):
 
 
 def test_each_transfer_goes_from_the_prefill_to_the_decode_lane(plain: Result):
-    header, arrays = read(controller.pack(plain, simulate(together(PLAIN)), PLAIN))
+    header, arrays = read(controller.pack(plain, simulate(co_located(PLAIN)), PLAIN))
     prefill, decode, mixed = header["lanes"]
     assert [prefill["title"], decode["title"], mixed["title"]] == [
         "Prefill pool", "Decode pool", "Co-located",
@@ -129,12 +129,14 @@ def test_waiting_for_blocks_is_drawn_from_the_hand_over_on():
 
 @pytest.mark.parametrize("start", PRESETS, ids=lambda start: start.id)
 def test_examples_hold_every_preset(start: setup.Start):
-    assert load_scenario(presets.EXAMPLES / f"{start.id}.json") == apart(start.setup, start.label)
+    assert load_scenario(presets.EXAMPLES / f"{start.id}.json") == disaggregated(
+        start.setup, start.label
+    )
 
 
 @pytest.mark.parametrize("start", PRESETS, ids=lambda start: start.id)
 def test_both_sides_have_the_same_servers_and_requests(start: setup.Start):
-    split, mixed = run(start.setup), simulate(together(start.setup))
+    split, mixed = run(start.setup), simulate(co_located(start.setup))
     gpus = [sorted((r.gpu.name, r.replica.tp) for r in x.resolved.replicas) for x in (split, mixed)]
     assert gpus[0] == gpus[1]
     assert np.array_equal(split.workload.arrival_s, mixed.workload.arrival_s)
@@ -152,13 +154,13 @@ def test_both_sides_have_the_same_servers_and_requests(start: setup.Start):
 )
 def test_the_headline_names_what_is_wrong(preset: str, words: str):
     setup = BY_ID[preset].setup
-    said = captions.headline(run(setup), simulate(together(setup)), setup)
+    said = captions.headline(run(setup), simulate(co_located(setup)), setup)
     assert words in said
-    assert words not in captions.headline(run(PLAIN), simulate(together(PLAIN)), PLAIN)
+    assert words not in captions.headline(run(PLAIN), simulate(co_located(PLAIN)), PLAIN)
 
 
 def test_a_refusal_says_whether_both_are_refused():
-    assert captions.refused("So", "So") == "Apart and co-located are both refused. So."
+    assert captions.refused("So", "So") == "Both sides are refused. So."
     assert captions.refused("So", "Else") == "Disaggregated serving is refused. So."
 
 
@@ -178,20 +180,20 @@ def test_unused_kv_doubles_the_time_to_the_first_token():
 
 def test_the_claim_is_judged_by_the_figures():
     setup = BY_ID["pd_miswired"].setup
-    found = captions.figures(run(setup), simulate(together(setup)))
+    found = captions.figures(run(setup), simulate(co_located(setup)))
     said = captions.claim(found, setup, (256, 1.0))
     losses = [figure.name for figure in found if figure.better == "co-located"]
     assert losses
     assert not said.startswith("**It holds")
-    held = [replace(figure, apart=1.0, together=2.0, less=True) for figure in found]
+    held = [replace(figure, disaggregated=1.0, co_located=2.0, less=True) for figure in found]
     assert captions.claim(held, setup, (256, 1.0)).startswith("**It holds here")
 
 
 def test_the_best_budget_is_the_best():
     best, good = controller.best_budget("test", PLAIN)
-    mixed = simulate(together(replace(PLAIN, budget=best))).summary
+    mixed = simulate(co_located(replace(PLAIN, budget=best))).summary
     assert good == mixed["goodput_rps"]
-    assert good >= simulate(together(PLAIN)).summary["goodput_rps"]
+    assert good >= simulate(co_located(PLAIN)).summary["goodput_rps"]
 
 
 def test_the_known_case_in_the_formula():
@@ -216,13 +218,13 @@ def test_the_flow_has_the_times_of_the_run(plain: Result):
     assert times[-1] == pytest.approx(request.end_s - request.arrival_s)
     assert any(step.at_s == way.start_s - request.arrival_s for step in steps)
     assert "max_tokens = 1" in steps[0].what
-    assert [step.who for step in steps].count("Decode server 1") == 5
+    assert [step.place for step in steps].count("Decode server 1") == 5
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"unused": 1.0}, "nobody asks for it"),
+        ({"unused": 1.0}, "no server asks for it"),
         ({"failures": 1.0}, "The load fails"),
         ({"first_token": "prefill", "output": 1}, "The first token was the last one"),
         ({"prompt": 8}, "Shorter than a block"),
@@ -288,14 +290,14 @@ def test_counts_and_reasons_in_words(plain: Result):
 @pytest.mark.parametrize(("prompt", "output"), [(110_000, 96), (131_068, 4)])
 def test_room_for_longer_requests_ends_at_the_models_own_limit(prompt: int, output: int):
     setup = replace(PLAIN, prompt=prompt, output=output, requests=1)
-    for make in (apart, together):
+    for make in (disaggregated, co_located):
         result = simulate(make(setup))
         assert {r.knobs.max_model_len for r in result.resolved.replicas} == {131_072}
         assert result.recording.requests.num_output_tokens.tolist() == [output]
 
 
 def test_too_long_a_request_is_refused_once_in_words_of_the_page():
-    for make in (apart, together):
+    for make in (disaggregated, co_located):
         with pytest.raises(ScenarioError, match="prompt plus output may be at most 131,072") as why:
             make(replace(PLAIN, prompt=131_000))
         assert len(why.value.problems) == 1
@@ -352,7 +354,7 @@ def test_a_job_computes_both_grids_or_stops(monkeypatch):
     assert job.found.down == ("2,048", "4,096")
     assert job.done == job.total == 2 * 2 * (1 + len(setup.BUDGETS))
     cell = job.found.cells[1][0]
-    assert cell.apart == run(replace(PLAIN, requests=6)).summary["goodput_rps"]
+    assert cell.disaggregated == run(replace(PLAIN, requests=6)).summary["goodput_rps"]
     stopped = Job("ratio", PLAIN)
     stopped.stop.set()
     stopped.run()
@@ -368,8 +370,8 @@ def test_the_map_has_the_numbers_of_the_comparison_above(monkeypatch):
     job.run()
     assert job.found is not None
     cell = job.found.cells[0][0]
-    assert cell.apart == run(setup).summary["goodput_rps"]
-    assert (cell.budget, cell.together) == controller.best_budget("map", setup)
+    assert cell.disaggregated == run(setup).summary["goodput_rps"]
+    assert (cell.budget, cell.co_located) == controller.best_budget("map", setup)
     assert 768 in setup.budgets
     assert (
         crossover_section.sample(setup) == "112 requests at each point, as in the comparison above."
@@ -403,17 +405,17 @@ def test_cells_and_the_sentence():
     assert (wins.text, loses.text, none.text) == ("+50", "\N{MINUS SIGN}50", "none")
     found = Map("prompt", "fine", (1.0, 2.0), ("512", "1,024"), ((wins, loses), (none, wins)))
     said = crossover.sentence(found)
-    assert said.startswith("Of 3 points apart is ahead in 2, co-located in 1.")
+    assert said.startswith("Of 3 points disaggregated is ahead in 2, co-located in 1.")
     assert "with prompts of 512 to 1,024 tokens" in said
     assert "Co-located wins most at 512 prompt tokens and 2 requests/s" in said
-    nobody = Map("prompt", "fine", (1.0,), ("512",), ((none,),))
-    assert "Nobody" in crossover.sentence(nobody)
+    empty = Map("prompt", "fine", (1.0,), ("512",), ((none,),))
+    assert "No request is served" in crossover.sentence(empty)
 
 
 def test_the_best_budget_of_a_cell():
     cell = crossover.cell([1.0, 0.5, 2.0, None, 1.0], setup.BUDGETS)
-    assert (cell.apart, cell.together, cell.budget) == (1.0, 2.0, setup.BUDGETS[1])
-    assert crossover.cell([None, None, None, None, None], setup.BUDGETS).together is None
+    assert (cell.disaggregated, cell.co_located, cell.budget) == (1.0, 2.0, setup.BUDGETS[1])
+    assert crossover.cell([None, None, None, None, None], setup.BUDGETS).co_located is None
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -430,7 +432,7 @@ def test_the_figure_says_every_cell_in_text(dark: bool):
 
 def test_the_vllm_script_starts_every_server_in_its_role():
     setup = replace(PLAIN, prefill=2, decode=1, decode_tp=2, recompute=True)
-    script = downloads.vllm(resolve(apart(setup)))
+    script = downloads.vllm(resolve(disaggregated(setup)))
     configs = [json.loads(text) for text in re.findall(r"--kv-transfer-config '(.*)'", script)]
     assert [config["kv_role"] for config in configs] == ["kv_producer"] * 2 + ["kv_consumer"]
     assert configs[-1]["kv_load_failure_policy"] == "recompute"
@@ -441,7 +443,7 @@ def test_the_vllm_script_starts_every_server_in_its_role():
 
 def test_the_trt_yaml_names_every_server():
     setup = replace(PLAIN, prefill=1, decode=2)
-    text = downloads.trt(resolve(apart(setup)), setup)
+    text = downloads.trt(resolve(disaggregated(setup)), setup)
     assert 'context_servers:\n  num_instances: 1\n  urls:\n    - "localhost:8100"' in text
     assert "generation_servers:\n  num_instances: 2" in text
 
@@ -462,7 +464,9 @@ def test_the_page_runs_with_every_preset(page: AppTest):
         assert not page.exception
         assert not page.error
         assert page.get("bidi_component")
-        said.add(next(line.value for line in page.markdown if line.value.startswith("Apart")))
+        said.add(
+            next(line.value for line in page.markdown if line.value.startswith("Disaggregated: "))
+        )
     assert len(said) == len(PRESETS)
 
 
@@ -472,7 +476,7 @@ def test_too_long_a_request_is_refused_with_the_reason(page: AppTest):
     page.session_state["pd_map"] = "ratio"
     page.run()
     assert not page.exception
-    assert page.error[0].value.startswith("Apart and co-located are both refused.")
+    assert page.error[0].value.startswith("Both sides are refused.")
     assert len(page.error) == page.error[0].value.count("may be at most 131,072 tokens here") == 1
     assert not page.get("bidi_component")
     page.button(key="pd_compute").click().run()

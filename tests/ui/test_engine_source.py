@@ -57,11 +57,10 @@ def test_every_mark_writes_its_reason(engine: str):
     for kind, (k, marked) in engine_source.deciding(engine).items():
         text = engine_source.functions(engine)[k].text.split("\n")
         words = "\n".join(text[i] for i in marked)
-        reason = (
-            engine_source.RULES[kind][0] if kind in engine_source.RULES else engine_source.QUEUE
-        )
+        mark = engine_source.MARKS.get(kind)
+        reason = mark.reason if mark else engine_source.QUEUE
         assert reason in words
 
 
 def test_an_unknown_engine_has_no_source():
-    assert engine_source.for_page("nobody") is None
+    assert engine_source.for_page("no_such_engine") is None

@@ -79,7 +79,8 @@ def test_every_step_holds_what_the_scheduler_says(preset: str, rules: engines.Ru
 
 
 def test_engines_lose_memory_in_ways_of_their_own():
-    """Who reserves loses nothing; who promises nothing preempts; a swap computes nothing again."""
+    """A reserving engine loses nothing; one that reserves nothing preempts; a swap computes nothing
+    again."""
 
     def lost(engine: str, **rules):
         return captions.lost(replay(scenario_of("kv_preemption", rules_with(engine, **rules))))

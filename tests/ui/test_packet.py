@@ -147,7 +147,7 @@ def test_every_rejection_is_in_words():
 def test_the_browser_says_why_a_request_was_rejected(code):
     trace = toy.run([(0.0, 10, 1)], budget=64, max_steps=0)
     trace.requests.status, trace.requests.rejection = reasons.REJECTED, code
-    ((row,),) = node.rows_of(packet.build([lane(recording)]))
+    ((row,),) = node.rows_of(packet.build([lane(trace)]))
     assert row["status"] == "rejected"
     assert row["rejection"] == explain.REJECTIONS[reasons.REJECTIONS[code]]
 
@@ -156,7 +156,7 @@ def test_the_browser_says_why_a_request_was_rejected(code):
 def test_the_browser_names_every_status(code):
     trace = toy.run([(0.0, 10, 1)], budget=64)
     trace.requests.status = code
-    ((row,),) = node.rows_of(packet.build([lane(recording)]))
+    ((row,),) = node.rows_of(packet.build([lane(trace)]))
     assert row["status"] == reasons.STATUSES[code]
 
 

@@ -499,7 +499,7 @@ def test_your_own_server_is_off_unless_it_is_named(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_host_that_is_not_named_is_refused(monkeypatch: pytest.MonkeyPatch):
-    """Loopback too: on a page somebody else's browser asks."""
+    """Loopback too: on a page another person's browser asks."""
     monkeypatch.setenv("BATCHSCOPE_ENDPOINTS", "gpu-box:8000")
     script = """
 from ui.real_engine import form, own_server

@@ -1,4 +1,4 @@
-"""The sentence above the timeline, the tiles, the settings and the cures: pure functions."""
+"""The sentence above the timeline, the tiles, the settings, the suggested fixes."""
 
 import pytest
 
@@ -85,7 +85,7 @@ def test_chunking_off_below_max_model_len_names_three_ways_out():
         resolve(apply(scenario, settings, 2048, 0))
     problem = suggested_fixes.problem(refused.value, settings, 2048)
     assert "chunked prefill off" in problem.text
-    assert [cure.id for cure in problem.cures] == [
+    assert [fix.id for fix in problem.fixes] == [
         "chunking_on", "budget:8192", "length:2048", "preset",
     ]  # fmt: skip
     assert refused_below(settings, 8192) == 8192
@@ -98,5 +98,5 @@ def test_a_model_too_long_for_the_card_says_what_fits():
     )
     with pytest.raises(ScenarioError) as refused:
         resolve(apply(scenario, settings, 8192, 0))
-    ids = [cure.id for cure in suggested_fixes.problem(refused.value, settings, 8192).cures]
+    ids = [fix.id for fix in suggested_fixes.problem(refused.value, settings, 8192).fixes]
     assert ids[0].startswith("length:")

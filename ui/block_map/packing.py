@@ -58,7 +58,7 @@ def arrays(replay: Replay, steps: np.recarray, ids: dict[int, int]) -> dict[str,
         "0.waiting": smallest(steps.num_waiting),
     }
     kinds, owners = replay.kinds, replay.owners
-    # a hash that nobody's chain ever held has no place in a picture of chains
+    # a hash that was never in a chain of a request is not drawn
     hashes = np.array([ids.get(int(value), 0) for value in replay.hashes.flat], np.int64)
     hashes = hashes.reshape(kinds.shape)
     step, block = np.nonzero(changed(kinds, FREE) | changed(owners, -1) | changed(hashes, 0))
@@ -91,7 +91,7 @@ def changed(values: np.ndarray, at_first: int) -> np.ndarray:
 
 
 def lost(replay: Replay) -> list[list[int]]:
-    """Who lost all blocks in each step."""
+    """The requests that lost all blocks in each step."""
     found: list[list[int]] = [[] for _ in range(replay.num_steps)]
     for event in replay.recording.events:
         if event.kind == reasons.PREEMPTION and 0 <= event.step < replay.num_steps:

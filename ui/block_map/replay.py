@@ -40,8 +40,8 @@ class Held:
 
 @dataclass(frozen=True)
 class Replay:
-    """All steps of a run. `kinds`, `owners` and `hashes` are (steps, blocks); an owner of -1 is
-    nobody, a hash of -1 none.
+    """All steps of a run. `kinds`, `owners` and `hashes` are (steps, blocks); an owner or a
+    hash of -1 is none.
 
     `parents`: the hash before each hash in a chain, -1 for the first of one.
     """

@@ -1,4 +1,4 @@
-"""Where splitting pays: a map of two choices, coloured by who serves more within the limits."""
+"""Where disaggregation pays: a map of two choices, coloured by the better side."""
 
 from collections.abc import Sequence
 
@@ -23,8 +23,8 @@ def crossover_figure(
     titles: tuple[str, str],
     dark: bool,
 ) -> go.Figure:
-    """`gains[j][i]`: (apart - co-located) / larger of both, None where neither serves anybody
-    within the limits; `texts` say it in a few characters, so colour is never the only sign."""
+    """`gains[j][i]`: (disaggregated - co-located) / larger of both, None where neither serves a
+    request within the limits; `texts`: the same in a few characters, so colour is never alone."""
     colors = palette(dark)
     low, middle, high = DARK if dark else LIGHT
     plot = figure(titles[0], titles[1], colors, height=420)

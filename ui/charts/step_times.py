@@ -23,7 +23,7 @@ class Points:
 
 def scatter(parts: Sequence[Points], dark: bool = False) -> go.Figure:
     """Each step at its simulated and its measured time, both axes logarithmic; on the line they
-    agree. One symbol a run, one colour for steps with and without a prompt in them."""
+    agree. One symbol per run, one colour for steps with and without a prompt in them."""
     colors = palette(dark)
     plot = figure("simulated step, ms", "measured step, ms", colors, height=380)
     plot.update_xaxes(type="log", dtick=1, minor={"showgrid": True, "gridcolor": colors.line})

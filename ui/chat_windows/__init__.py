@@ -1,7 +1,7 @@
-"""Four chat windows that type at the pace of a simulated server, and a document that one sends.
+"""Four chat windows that type at the pace of a simulated server, and a document to send.
 
-A component like the timeline, in web/chat_windows. The page hands over
-the moments at which each token reaches its reader; nothing is made up in the browser but the words.
+The JavaScript is in web/chat_windows. The page hands over the moments at which each token reaches
+its reader; only the words are made up in the browser.
 """
 
 import json
@@ -24,7 +24,7 @@ _mount = component("chat_windows", _SKELETON)
 class Way:
     """One way to run the document: its name, and the seconds at which tokens reach each reader.
 
-    `document_s` is the moment of the document's first token, None while nobody has sent it.
+    `document_s` is the moment of the document's first token, None until it is sent.
     """
 
     name: str
@@ -34,8 +34,8 @@ class Way:
 
 @dataclass(frozen=True)
 class Show:
-    """What the windows play. `sent_s`: when the document arrives, None while nobody has sent it.
-    `limit_s`: the gap from which on a window says that it stands still.
+    """What the windows play. `sent_s`: when the document arrives, None until it is sent.
+    `limit_s`: the gap from which on a window says that it is frozen.
     `told`: the figures of both ways in a sentence, words with their tone."""
 
     ways: tuple[Way, ...]

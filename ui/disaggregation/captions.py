@@ -26,7 +26,7 @@ def rejection(name: str) -> str:
 
 
 def block(result: Result, name: str) -> Mapping[str, float]:
-    """A percentile block of the summary, empty where nobody got that far."""
+    """A percentile block of the summary, empty where no request got that far."""
     found: Mapping[str, float] = result.summary[name] or {}
     return found
 
@@ -73,7 +73,7 @@ def lane(result: Result, role: int, setup: Setup) -> LaneText:
     return LaneText(DISAGGREGATED.engine, title, note, tuple(lines))
 
 
-def together(result: Result, setup: Setup) -> LaneText:
+def co_located(result: Result, setup: Setup) -> LaneText:
     """The words of the co-located lane."""
     note = f"{plural(setup.servers, 'server')}, chunks, budget {setup.budget:,}"
     lines = firsts(result) + gaps(result)
@@ -109,9 +109,9 @@ def short(title: str) -> str:
 
 
 def refused(split: str, mixed: Result | str) -> str:
-    """Who is refused and why, once where it is the same for both."""
-    who = "Disaggregated serving is" if mixed != split else "Apart and co-located are both"
-    return f"{who} refused. {split}."
+    """What is refused and why, once where it is the same for both."""
+    what = "Disaggregated serving is" if mixed != split else "Both sides are"
+    return f"{what} refused. {split}."
 
 
 def headline(split: Result, mixed: Result | str, setup: Setup) -> str:
@@ -121,15 +121,15 @@ def headline(split: Result, mixed: Result | str, setup: Setup) -> str:
         return f"No request gets a token: {why_none(split)}"
     tone = "green" if itl and 1e3 * itl["max"] <= setup.itl_ms else "orange"
     parts = [
-        f"Apart, half of all first tokens come within :blue[**{seconds(ttft['p50'])}**]"
-        + (f" and no gap is longer than :{tone}[**{seconds(itl['max'])}**]." if itl else ".")
+        f"Disaggregated: median TTFT :blue[**{seconds(ttft['p50'])}**]"
+        + (f", longest gap :{tone}[**{seconds(itl['max'])}**]." if itl else ".")
     ]
     if isinstance(mixed, Result) and block(mixed, "ttft_s"):
         first, worst = block(mixed, "ttft_s")["p50"], block(mixed, "itl_s").get("max")
         color = "green" if worst and 1e3 * worst <= setup.itl_ms else "orange"
-        gap = f", with gaps up to :{color}[**{seconds(worst)}**]" if worst else ""
+        gap = f", :{color}[**{seconds(worst)}**]" if worst else ""
         parts.append(
-            f"The same {plural(setup.gpus, 'GPU')} doing both: :blue[**{seconds(first)}**]{gap}."
+            f"Co-located on the same {plural(setup.gpus, 'GPU')}: :blue[**{seconds(first)}**]{gap}."
         )
     return " ".join([*parts, *troubles(split)])
 
@@ -173,18 +173,20 @@ class Figure:
 
     name: str
     unit: str
-    apart: float | None
-    together: float | None
+    disaggregated: float | None
+    co_located: float | None
     less: bool | None
     digits: int = 1
 
     @property
     def better(self) -> str:
-        if self.less is None or self.apart is None or self.together is None:
+        if self.less is None or self.disaggregated is None or self.co_located is None:
             return ""
-        if close(self.apart, self.together):
+        if close(self.disaggregated, self.co_located):
             return "equal"
-        return "apart" if (self.apart < self.together) == self.less else "co-located"
+        return (
+            "disaggregated" if (self.disaggregated < self.co_located) == self.less else "co-located"
+        )
 
 
 def figures(split: Result, mixed: Result) -> list[Figure]:
@@ -226,23 +228,25 @@ def claim(found: Sequence[Figure], setup: Setup, best: tuple[int, float]) -> str
     which the co-located servers serve most within the limits, and how many requests/s."""
     judged = [figure for figure in found if figure.better]
     lost = [figure for figure in judged if figure.better == "co-located"]
-    won = [figure for figure in judged if figure.better == "apart"]
+    won = [figure for figure in judged if figure.better == "disaggregated"]
     good = next(figure for figure in found if figure.name == "Goodput")
     rate = f"at {setup.rate:g} requests/s of {count(setup.prompt)} + {count(setup.output)} tokens"
     numbers = (
-        f"goodput is **{good.apart or 0:.2f}** apart and **{good.together or 0:.2f}** requests/s "
-        f"co-located (budget {setup.budget:,}); with its best budget, {best[0]:,}, it is "
-        f"**{best[1]:.2f}**"
+        f"goodput is **{good.disaggregated or 0:.2f}** requests/s disaggregated and "
+        f"**{good.co_located or 0:.2f}** co-located (budget {setup.budget:,}); with their best "
+        f"budget, {best[0]:,}, **{best[1]:.2f}**"
     )
     if not lost:
         return f"**It holds here.** {rate.capitalize()}, co-located is ahead in nothing: {numbers}."
     worst = ", ".join(figure.name for figure in lost)
     if not won:
         return (
-            f"**It does not hold here.** {rate.capitalize()}, apart is ahead in nothing: {numbers}."
+            f"**It does not hold here.** {rate.capitalize()}, disaggregated is ahead in nothing: "
+            f"{numbers}."
         )
     ahead = ", ".join(figure.name for figure in won)
     return (
-        f"**Not here.** {rate.capitalize()}, co-located is ahead in {worst}; apart in {ahead}; "
+        f"**Not here.** {rate.capitalize()}, co-located is ahead in {worst}; disaggregated in "
+        f"{ahead}; "
         f"{numbers}."
     )

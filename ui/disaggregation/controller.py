@@ -1,4 +1,4 @@
-"""What the page runs, and the lanes of it. Runs are cached for everybody; all of them are small."""
+"""What the page runs, and the lanes of it. Runs are small, and cached for all sessions."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -12,7 +12,7 @@ from sim.results.provenance import provenance
 from sim.results.run import Result, simulate
 from sim.scenario.load import Scenario, ScenarioError
 from ui.disaggregation import captions
-from ui.disaggregation.setup import Setup, apart, together
+from ui.disaggregation.setup import Setup, co_located, disaggregated
 from ui.lanes import packing, pools
 from ui.scenarios.ways import DISAGGREGATED
 from ui.timeline.packet import write
@@ -25,8 +25,8 @@ MOST_DRAWN = packing.MOST_ROWS
 class Shown:
     """Both runs, one of which may have been refused with these words, and their lanes."""
 
-    apart: Result | str
-    together: Result | str
+    disaggregated: Result | str
+    co_located: Result | str
     packet: bytes
     confidence: tuple[str, ...]
 
@@ -37,7 +37,7 @@ def shown(setup: Setup) -> Shown:
 
 @st.cache_resource(max_entries=64, show_spinner=False)
 def _shown(key: str, _setup: Setup) -> Shown:
-    split, mixed = run(_setup, apart), run(_setup, together)
+    split, mixed = run(_setup, disaggregated), run(_setup, co_located)
     notes = [
         note
         for result in (split, mixed) if isinstance(result, Result)
@@ -58,7 +58,7 @@ def run(setup: Setup, make: Any) -> Result | str:
 def best_budget(key: str, _setup: Setup) -> tuple[int, float]:
     """The budget with which the co-located servers serve most within the limits, and how many
     requests/s: 0 where they are refused with all. `key`: what the setup is kept under."""
-    runs = {b: run(replace(_setup, budget=b), together) for b in _setup.budgets}
+    runs = {b: run(replace(_setup, budget=b), co_located) for b in _setup.budgets}
     good = {
         budget: result.summary["goodput_rps"] or 0.0
         for budget, result in runs.items()
@@ -93,9 +93,7 @@ def pack(split: Result | str, mixed: Result | str, setup: Setup) -> bytes:
         headers.append(header | packing.words(text) | more)
 
     if isinstance(split, str):
-        words = packing.LaneText(
-            DISAGGREGATED.engine, "Disaggregated", "prefill apart", problem=split
-        )
+        words = packing.LaneText(DISAGGREGATED.engine, "Disaggregated", "two pools", problem=split)
         add(words, None)
     else:
         recording = packing.first_steps(split.recording)
@@ -109,7 +107,7 @@ def pack(split: Result | str, mixed: Result | str, setup: Setup) -> bytes:
         words = packing.LaneText(DEFAULT_ENGINE, "Co-located", "chunked", problem=mixed)
         add(words, None)
     else:
-        add(captions.together(mixed, setup), packing.lane(mixed))
+        add(captions.co_located(mixed, setup), packing.lane(mixed))
     texts = [["chunk", "prefill", "prefill", ""]]
     return write({"lanes": headers, "texts": texts, "reasons": []}, arrays)
 
@@ -117,6 +115,6 @@ def pack(split: Result | str, mixed: Result | str, setup: Setup) -> bytes:
 def scenario(setup: Setup) -> Scenario | None:
     """The scenario to take home, None where it is refused."""
     try:
-        return apart(setup)
+        return disaggregated(setup)
     except ScenarioError:
         return None

@@ -18,7 +18,7 @@ AXES = {"prompt": "Prompt length x rate", "ratio": "Prefill : decode x rate"}
 
 @st.cache_resource(show_spinner=False)
 def kept() -> OrderedDict[tuple[str, str], Map]:
-    """Finished maps of everybody, the oldest first."""
+    """Finished maps of all sessions, the oldest first."""
     return OrderedDict()
 
 
@@ -72,8 +72,8 @@ def body(kind: str, setup: Setup, dark: bool, was_alive: bool) -> None:
         st.caption("Cancelled. What was complete stands below." if found else "Cancelled.")
     if found is None:
         st.caption(
-            "Not computed yet: rates from a quarter to four times the one above; apart, and "
-            f"co-located with the best of {budgets(setup)}. {sample(setup)}"
+            "Not computed yet: rates from a quarter to four times the one above; disaggregated, "
+            f"and co-located with the best of {budgets(setup)}. {sample(setup)}"
         )
         return
     draw(found, setup, dark)
@@ -114,19 +114,20 @@ def draw(found: Map, setup: Setup, dark: bool) -> None:
     )  # fmt: skip
     st.plotly_chart(
         plot, theme=None, config=CONFIG, key="pd_crossover",
-        alt=f"Goodput apart against co-located, over {titles[0]} and {titles[1]}. {words}",
+        alt=f"Goodput disaggregated and co-located, over {titles[0]} and {titles[1]}. {words}",
     )  # fmt: skip
     st.caption(
-        "Difference in goodput, in % of the larger one. Violet, +: apart is ahead. Brown, "
+        "Difference in goodput, in % of the larger one. Violet, +: disaggregated is ahead. Brown, "
         f"\N{MINUS SIGN}: co-located is, with the best of {budgets(setup)}. {sample(setup)}"
     )
     with st.expander("The same as a table"):
         st.dataframe(
             pd.DataFrame(
                 [
-                    {titles[1]: down, titles[0]: rate, "apart, requests/s": cell.apart,
-                     "co-located, requests/s": cell.together, "its best budget": cell.budget,
-                     "apart is ahead by, %": cell.text}
+                    {titles[1]: down, titles[0]: rate,
+                     "disaggregated, requests/s": cell.disaggregated,
+                     "co-located, requests/s": cell.co_located, "its best budget": cell.budget,
+                     "disaggregated is ahead by, %": cell.text}
                     for down, row in zip(found.down, found.cells, strict=True)
                     for rate, cell in zip(found.rates, row, strict=True)
                 ]

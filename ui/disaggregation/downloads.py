@@ -23,7 +23,7 @@ FIRST_PORT, SIDE_PORT, PROXY_PORT = 8100, 5600, 8000
 def vllm(resolved: Resolved) -> str:
     """A shell script: every server with its role, and the proxy before them. ValueError where the
     scenario has no model to serve."""
-    lines = ["#!/bin/sh", "# One line a server; put each on its own machine or GPUs.", ""]
+    lines = ["#!/bin/sh", "# One command per server; put each on its own machine or GPUs.", ""]
     ports: dict[str, list[int]] = {"prefill": [], "decode": []}
     gpu = 0
     for k, server in enumerate(resolved.replicas):
@@ -71,7 +71,7 @@ def trt(resolved: Resolved, setup: Setup) -> str:
     ):
         first = 0 if role == "context" else setup.prefill
         lines += [
-            f"# {count} {role} server{'s' if count > 1 else ''}, one a URL above:",
+            f"# {count} {role} server{'s' if count > 1 else ''}, one per URL above:",
             f"# trtllm-serve {name} --tp_size {tp} --max_num_tokens {budget} "
             f"--port {FIRST_PORT + first} --extra_llm_api_options {role}.yaml",
         ]

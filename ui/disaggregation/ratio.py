@@ -9,7 +9,7 @@ import streamlit as st
 from sim.results.run import Result
 from sim.results.words import plural
 from ui.disaggregation import captions, controller
-from ui.disaggregation.setup import Setup, apart, together
+from ui.disaggregation.setup import Setup, co_located, disaggregated
 from ui.text.units import close, seconds
 
 LEAST = 4  # servers: fewer have no ratio to choose
@@ -19,7 +19,7 @@ TELLING = 0.8  # worst over best goodput: from here down they do
 
 @dataclass(frozen=True)
 class Split:
-    """One ratio and what comes of it; nan-free: None where nobody got a token."""
+    """One ratio and what comes of it; nan-free: None where no request got a token."""
 
     prefill: int
     decode: int
@@ -69,11 +69,11 @@ def at_load(setup: Setup, factor: int) -> Load:
     found = []
     for prefill in range(1, total):
         here = replace(base, prefill=prefill, decode=total - prefill)
-        result = controller.run(here, apart)
+        result = controller.run(here, disaggregated)
         if isinstance(result, Result):
             found.append(split(result, here))
     half = replace(base, prefill=total // 2, decode=total - total // 2)
-    mixed = controller.run(half, together)
+    mixed = controller.run(half, co_located)
     good = mixed.summary["goodput_rps"] or 0.0 if isinstance(mixed, Result) else 0.0
     return Load(setup, factor, tuple(found), half, good)
 
@@ -134,7 +134,7 @@ def sentence(load: Load, best_mixed: tuple[int, float]) -> str:
 
 
 def table(found: Sequence[Split]) -> pd.DataFrame:
-    """A row a ratio."""
+    """One row per ratio."""
 
     def ms(value: float | None) -> str:
         return "none" if value is None else seconds(value)

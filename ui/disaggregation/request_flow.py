@@ -23,10 +23,10 @@ from ui.text.units import count, seconds
 
 @dataclass(frozen=True)
 class Step:
-    """When (s after the arrival, None where it never came), who, and what happens."""
+    """When (s after the arrival, None where it never came), where, and what happens."""
 
     at_s: float | None
-    who: str
+    place: str
     what: str
 
 
@@ -34,11 +34,11 @@ def steps(result: Result, r: int) -> list[Step]:
     """What happens to request `r`, from the proxy to its last token, in the order of time; what
     never comes last."""
     return sorted(
-        happenings(result, r), key=lambda step: math.inf if step.at_s is None else step.at_s
+        unordered_steps(result, r), key=lambda step: math.inf if step.at_s is None else step.at_s
     )
 
 
-def happenings(result: Result, r: int) -> list[Step]:
+def unordered_steps(result: Result, r: int) -> list[Step]:
     """The same, place by place: with streaming the KV leaves before its prompt is computed."""
     recording = result.recording
     request, leg, way = recording.requests[r], recording.legs[r], recording.journeys[r]
@@ -81,7 +81,7 @@ def happenings(result: Result, r: int) -> list[Step]:
         )
     )  # fmt: skip
     if not at_prefill:
-        found.append(Step(after(request.first_token_s), target, "The reader sees the first token."))
+        found.append(Step(after(request.first_token_s), target, "The client gets the first token."))
     found.append(
         Step(
             after(request.end_s), target,
@@ -109,7 +109,7 @@ def transfer(way: np.record, after, target: str) -> list[Step]:  # type: ignore[
             Step(
                 after(way.prefill_end_s), "Proxy",
                 f"Sends the request to {target.lower()} without the parameters: the KV lies ready "
-                "and nobody asks for it.",
+                "and no server asks for it.",
             )
         ]  # fmt: skip
     if way.outcome == TOO_SHORT:

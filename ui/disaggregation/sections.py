@@ -23,24 +23,28 @@ FLOW_STYLE = """<style>
 
 
 def side_by_side(found: Sequence[Figure], setup: Setup) -> str:
-    """The comparison as HTML: who is better says a word as well as a colour."""
+    """The comparison as HTML: the better side is marked by a word as well as a colour."""
     body = []
     for figure in found:
         cells = []
-        for side, value in (("apart", figure.apart), ("co-located", figure.together)):
+        for side, value in (
+            ("disaggregated", figure.disaggregated),
+            ("co-located", figure.co_located),
+        ):
             better = figure.better == side
             words = "none" if value is None else f"{value:,.{figure.digits}f}"
             mark = " better" if better else ""
             cells.append(f'<td class="{"best" if better else ""}">{words}{mark}</td>')
         body.append(f'<tr><th scope="row">{figure.name}, {figure.unit}</th>{"".join(cells)}</tr>')
+    pools = f"{setup.prefill} prefill + {setup.decode} decode"
     heads = (
         '<th scope="col">Figure</th>'
-        f'<th scope="col">Apart<small>{setup.prefill} prefill + {setup.decode} decode</small></th>'
+        f'<th scope="col">Disaggregated<small>{pools}</small></th>'
         f'<th scope="col">Co-located<small>{plural(setup.servers, "server")}</small></th>'
     )
     model = html.escape(str(setup.model))
     caption = f"The same requests, {plural(setup.gpus, 'GPU')} each: {model}"
-    whole = html_table.wrapped(caption, heads, "".join(body), "Apart and co-located")
+    whole = html_table.wrapped(caption, heads, "".join(body), "Disaggregated and co-located")
     return f'<div style="max-width: 46rem">{whole}</div>'
 
 
@@ -64,7 +68,7 @@ def one_request(result: Result) -> None:
     steps = request_flow.steps(result, min(chosen or 0, len(names) - 1))
     listed = "".join(
         f"<li><b>{'never' if step.at_s is None else seconds(step.at_s)}</b> "
-        f"<b>{html.escape(step.who)}</b><br>{html.escape(step.what)}</li>"
+        f"<b>{html.escape(step.place)}</b><br>{html.escape(step.what)}</li>"
         for step in steps
     )
     st.html(f'{FLOW_STYLE}<ol class="bs-flow">{listed}</ol>')

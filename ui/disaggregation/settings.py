@@ -44,13 +44,13 @@ def servers(usual: Any) -> Any:
             )  # fmt: skip
             st.selectbox(f"GPUs of a {pool} server (TP)", PARALLEL, key=key(f"{pool}_tp"))
     with left:
-        number("Prefill budget, tokens a step", "prefill_budget", 16, 1_000_000, 512)
+        number("Prefill budget, tokens per step", "prefill_budget", 16, 1_000_000, 512)
         number(
             "KV memory of a decode server, tokens", "kv_tokens", 0, 100_000_000, 1024,
             help="0: what fits the GPU.",
         )  # fmt: skip
     with right:
-        number("Co-located budget, tokens a step", "budget", 16, 1_000_000, 256)
+        number("Co-located budget, tokens per step", "budget", 16, 1_000_000, 256)
     return model
 
 
@@ -97,9 +97,9 @@ def load() -> None:
         "request fails.",
     )  # fmt: skip
     st.toggle(
-        "Reject early who would miss a limit", key=key("early_rejection"),
-        help="A request that would miss the limit of TTFT or of a gap, as far as the load of "
-        "the moment tells, is turned away before anything is computed.",
+        "Reject early what would miss a limit", key=key("early_rejection"),
+        help="A request that would miss the limit of TTFT or of a gap under the present load is "
+        "rejected before anything is computed.",
     )  # fmt: skip
 
 

@@ -69,7 +69,7 @@ class Setup:
 
     @property
     def budgets(self) -> tuple[int, ...]:
-        """Of co-located servers, tokens a step: among these the best one is looked for."""
+        """Of co-located servers, tokens per step: the best one is searched among these."""
         return tuple(sorted({*BUDGETS, self.budget}))
 
     @property
@@ -102,7 +102,7 @@ PRESETS = (
         "pd_decode_full", "Decode pool full",
         replace(PLAIN, prefill=2, rate=12.0, output=256, requests=24, kv_tokens=24_576),
         "The decode server has room for a few requests: transfers wait for blocks, and the prefill "
-        "servers hold KV that nobody fetches.",
+        "servers hold KV that is not fetched.",
     ),
     Start(
         "pd_distserve", "DistServe",
@@ -129,8 +129,8 @@ PRESETS = (
             PLAIN, prefill=2, decode=2, link="rdma_200g", streaming=True, rate=30.0, prompt=6144,
             output=96, requests=32, itl_ms=15.0, shared=4096, store_gb=40.0, early_rejection=True,
         ),
-        "After Mooncake (FAST'25): KV of earlier prompts comes from a store, and who would miss a "
-        "limit is turned away at the door. Left out: the store's tiers and its replication of hot "
+        "After Mooncake (FAST'25): KV of earlier prompts comes from a store, and a request that "
+        "would miss a limit is rejected on arrival. Left out: the store's tiers, replication of hot "
         "blocks, and the forecast of the decode load: here it is that of the moment.",
     ),
     Start(
@@ -146,7 +146,7 @@ BY_ID = {start.id: start for start in PRESETS}
 # --- scenarios ------------------------------------------------------------------------------------
 
 
-def apart(setup: Setup, name: str = "") -> Scenario:
+def disaggregated(setup: Setup, name: str = "") -> Scenario:
     """Prefill and decode on servers of their own. ScenarioError where that cannot be."""
     roles = [
         server(setup, "prefill", setup.prefill, setup.prefill_budget),
@@ -167,7 +167,7 @@ def apart(setup: Setup, name: str = "") -> Scenario:
     return parse_scenario(data)
 
 
-def together(setup: Setup, name: str = "") -> Scenario:
+def co_located(setup: Setup, name: str = "") -> Scenario:
     """The same servers, every one with prompts and decodes in its steps, behind the same router."""
     data = common(setup, name)
     both = [("prefill", setup.prefill), ("decode", setup.decode)]
@@ -182,9 +182,9 @@ def common(setup: Setup, name: str) -> dict[str, Any]:
     requests as long as these."""
     if setup.prompt + setup.output > setup.most_tokens:
         raise ScenarioError([
-            f"{count(setup.prompt)} + {count(setup.output)} tokens a request are too many: prompt "
-            f"plus output may be at most {count(setup.most_tokens)} tokens here, as many as "
-            f"{model_of(setup.model).name} was made for"
+            f"{count(setup.prompt)} + {count(setup.output)} tokens per request are too many: "
+            f"prompt plus output may be at most {count(setup.most_tokens)} tokens here, the "
+            f"limit of {model_of(setup.model).name}"
         ])  # fmt: skip
     requests: dict[str, Any] = {
         "name": "request",

@@ -27,7 +27,7 @@ def memory_sentence(found: Replay, rules: Rules) -> str:
     if not times:
         hits = int(found.recording.requests.hit_tokens.sum())
         again = f"; {count(hits)} prompt tokens were found in the cache" if hits else ""
-        return f"{full}, {'so' if peak < blocks else 'yet'} nobody is preempted{again}."
+        return f"{full}, {'so' if peak < blocks else 'yet'} no request is preempted{again}."
     plural = "s" if times > 1 else ""
     out = f"{full}: memory runs out :orange[**{times} time{plural}**], "
     if rules.value(PREEMPTION) == "swap":
@@ -47,8 +47,8 @@ def gate_sentence(off: Replay, on: Replay, gate: bool) -> str:
     cured, again = lost(on)
     now = "on" if gate else "off"
     return (
-        f"Without the full-prompt gate a prompt is let in as soon as its first chunk fits, and "
-        f"thrown out at the next: :orange[**{count(times)} preemptions**], "
+        f"Without the full-prompt gate a prompt is admitted as soon as its first chunk fits, and "
+        f"preempted at the next: :orange[**{count(times)} preemptions**], "
         f":orange[**{count(tokens)} tokens**] computed again, done after {seconds(end_s(off))}. "
         f"With it: :green[**{count(cured)} preemptions**], {count(again)} tokens again, "
         f":green[**{seconds(end_s(on))}**]. Shown: gate {now}."
@@ -63,7 +63,7 @@ def prefix_sentence(replay: Replay) -> str:
     return (
         f":orange[**{count(hits)} of {count(prompts)} prompt tokens**] were found in the cache: "
         f"whole blocks of {size} only, and never the last token of a prompt, which must be "
-        f"computed to know the next one. Blocks that nobody holds stay until somebody needs the "
+        f"computed to know the next one. Blocks that no request holds stay until their room is "
         f"room; the one unused for longest goes first: {count(len(replay.evictions))} evictions "
         "here."
     )
@@ -75,6 +75,7 @@ def promise_note(base: Scenario) -> str:
     tokens = ((policy.num_gpu_blocks or 1) - 1) * policy.block_size
     return (
         f"{count(spec.count)} requests at once, 128 prompt and 64 output tokens each, "
-        f"{count(tokens)} tokens of KV memory. No-evict promises prompt + max_tokens to everybody "
-        "it lets in; max-utilization and vLLM V1 promise nothing and preempt when it gets tight."
+        f"{count(tokens)} tokens of KV memory. No-evict reserves prompt + max_tokens for each "
+        "request that it admits; max-utilization and vLLM V1 reserve nothing and preempt when "
+        "blocks run out."
     )

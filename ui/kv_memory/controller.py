@@ -1,4 +1,4 @@
-"""What the page on KV memory shows: its presets, replays and tables. Cached for everybody."""
+"""What the page on KV memory shows: its presets, replays and tables, cached for all sessions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -58,7 +58,7 @@ def resumed_sentence() -> str:
     own, others = int(requests.resumed_hit_tokens.sum()), int(requests.hit_tokens.sum())
     return (
         "A request that comes back after a preemption mostly finds its own blocks. That is no "
-        "saving over not being preempted, so these hits are counted apart: in "
+        "saving over not being preempted, so these hits are counted separately: in "
         f"“{form.PREEMPTIONS.label}” with caching on, {count(own)} resumed tokens and "
         f"{count(others)} others."
     )

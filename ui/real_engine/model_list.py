@@ -1,6 +1,6 @@
 """What this server can run for a reader: is PyTorch here, which models, which folders.
 
-A page never opens a path that an address or a text box names: whoever runs the server lists the
+A page never opens a path that an address or a text box names: the operator of the server lists the
 model folders in $BATCHSCOPE_MODEL_FOLDERS (separated as in $PATH), and a reader chooses by name.
 """
 

@@ -41,7 +41,7 @@ def ask_or_explain() -> None:
         ask(hosts)
         return
     st.markdown(
-        "Off on this server. Whoever runs it allows endpoints by naming them, as `host` or "
+        "Off on this server. Its operator allows endpoints by naming them, as `host` or "
         f"`host:port` after commas, in `{endpoints.ENDPOINTS}`; a key goes into "
         f"`{endpoints.KEY}`. From a shell, `python -m gpu_backend serve-check URL` measures a "
         "server on the same machine without that."

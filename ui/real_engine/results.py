@@ -1,4 +1,4 @@
-"""What a run came to, for the page: sentences, the table's rows, the lanes, the scatter's points.
+"""The results of a run for the page: sentences, rows of the table, lanes, points of the scatter.
 
 Pure functions over gpu_backend.run.Comparison; the runs hold no weights any more.
 """
@@ -86,7 +86,7 @@ def step_error(comparisons: Sequence[Any]) -> float | None:
 
 
 def worst_gap_s(run: Any) -> float:
-    """The longest wait between two tokens of anybody but the longest prompt, s."""
+    """The longest gap between two tokens of all requests but the longest prompt, s."""
     requests = run.recording.requests
     others = np.arange(len(requests)) != int(np.argmax(requests.num_prompt_tokens))
     return float(np.nan_to_num(requests.max_gap_s[others]).max(initial=0.0))
@@ -99,13 +99,13 @@ def long_ttft_s(run: Any) -> float:
 
 
 def headline(ran: Sequence[RunResult]) -> str:
-    """What the schedule did to those who wait, measured."""
+    """What the schedule did to the waiting requests, measured."""
     first = ran[0].run
     gap = f":orange[**{seconds(worst_gap_s(first))}**]"
     ttft = f":blue[**{seconds(long_ttft_s(first))}**]"
     told = (
-        f"Measured under {ran[0].title}: the others wait up to {gap} for a token, and the longest "
-        f"prompt has its first token after {ttft}."
+        f"Measured under {ran[0].title}: other requests wait up to {gap} for a token, and the "
+        f"longest prompt has its first token after {ttft}."
     )
     if len(ran) == 1:
         return told

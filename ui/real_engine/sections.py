@@ -80,7 +80,7 @@ def what_it_shows(finished: Finished | None) -> None:
             "launch-bound: a step takes the time of starting its kernels, not of its arithmetic "
             "or its bytes, so more tokens in a step cost almost nothing, and chunking shows "
             "little. For a step time that follows the roofline, run random weights of a 1B to 8B "
-            "shape there. On a CPU a prompt's tokens cost time from the first one on, so the "
+            "shape there. On a CPU each token of a prompt costs time, so the "
             "stalls are real ones, only longer."
         )
         if finished is not None:

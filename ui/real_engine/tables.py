@@ -8,7 +8,7 @@ from ui.real_engine.results import Row
 
 
 def table(title: str, rows: Sequence[Row]) -> str:
-    """Measured, simulated and the difference between them, a row a figure."""
+    """Measured, simulated and the difference between them, one row per figure."""
     body = "".join(
         f'<tr><th scope="row">{row.label}, {row.unit}</th><td>{shown(row.measured)}</td>'
         f"<td>{shown(row.simulated)}</td><td>{off(row.difference)}</td></tr>"

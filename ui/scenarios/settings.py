@@ -64,7 +64,7 @@ def settings_of(scenario: Scenario) -> Settings:
 
 
 def first_rate(scenario: Scenario) -> float | None:
-    """Requests a second of the first class that has a rate."""
+    """Requests per second of the first class that has a rate."""
     for spec in scenario.workload.classes or ():
         rate = getattr(spec.arrivals, "rate_per_s", None)
         if rate is not None:

@@ -1,4 +1,4 @@
-"""What the page does: choices in, lanes and tables out. Runs are cached for everybody."""
+"""From the choices to lanes and tables. Runs are cached for all sessions."""
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence

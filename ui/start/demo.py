@@ -80,11 +80,11 @@ def figures(worst: list[tuple[float, float]], limit_s: float) -> list[tuple[str,
     tone = "decode" if chunked <= limit_s else "stall"
     return [
         (
-            f"Whole, its {count(DOCUMENT_TOKENS)} tokens take one step: everybody stands still ",
+            f"Whole, its {count(DOCUMENT_TOKENS)} tokens take one step: all chats freeze ",
             "",
         ),
         (f"for {seconds(whole)}", "stall"),
-        (". In chunks of 512 nobody waits ", ""),
+        (". In chunks of 512 no chat waits ", ""),
         (f"more than {seconds(chunked)}", tone),
         (", and the document's first token comes ", ""),
         (f"after {seconds(late)} instead of {seconds(first)}", "prefill"),

@@ -91,7 +91,7 @@ def _effect(result: Result, longest: Longest) -> Parts:
         return [(f"no stream waits more than {seconds(gap)}", "decode"), (" for a token", "")]
     if run_summary.all_freeze(result, longest, gap):
         return [(f"all streams freeze for {seconds(gap)}", "stall")]
-    return [(f"other streams wait up to {seconds(gap)}", "stall"), (" for a token", "")]
+    return [(f"streams wait up to {seconds(gap)}", "stall"), (" for a token", "")]
 
 
 def _capital(parts: Parts) -> Parts:
@@ -102,11 +102,11 @@ def _capital(parts: Parts) -> Parts:
 def _price(now: Result, mine: Longest, other: Longest) -> Parts:
     what = run_summary.the_prompt(now, mine)
     if close(mine.ttft_s, other.ttft_s):
-        return [(f"{what} pays nothing: its first token comes ", ""),
+        return [(f"{what} pays nothing: first token ", ""),
                 (f"after {seconds(mine.ttft_s)}", "prefill"), (" either way.", "")]  # fmt: skip
     verb = "pays" if mine.ttft_s > other.ttft_s else "gains"
     figures = f"after {seconds(mine.ttft_s)} instead of {seconds(other.ttft_s)}"
-    return [(f"{what} {verb}: its first token comes ", ""), (figures, "prefill"), (".", "")]
+    return [(f"{what} {verb}: first token ", ""), (figures, "prefill"), (".", "")]
 
 
 def _all_requests(now: Result, pinned: Result, differ: Sequence[Difference]) -> Parts:

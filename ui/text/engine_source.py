@@ -1,7 +1,7 @@
 """The policy's source as it runs, and which of its lines decided: read from the code itself.
 
-A step ends with a reason that the policy wrote down, `reasons.BUDGET` and so on. The lines that
-decided are those of the innermost `if` around the statement that writes it. They are found in the
+A step ends with a reason that the policy recorded, `reasons.BUDGET` and so on. The lines that
+decided are those of the innermost `if` around the statement that records it. They are found in the
 syntax tree of the running functions, so the text and the marks follow the code by themselves.
 """
 
@@ -15,23 +15,36 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-# kind of fact: (reason, words of the statement that writes it, functions to look in first))
-RULES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "stop_budget": ("BUDGET", "return", ("admit_waiting",)),
-    "stop_budget_cut": ("BUDGET", "cut", ("schedule_running",)),
-    "stop_budget_cut_new": ("BUDGET", "cut", ("admit_waiting",)),
-    "stop_budget_plain": ("BUDGET", "", ("schedule_running",)),
-    "stop_chunk_cap": ("CHUNK_CAP", "cut", ("schedule_running",)),
-    "stop_chunk_cap_new": ("CHUNK_CAP", "cut", ("admit_waiting",)),
-    "stop_kv_blocks": ("REFUSED_KV_BLOCKS", "return", ()),
-    "stop_full_prompt": ("REFUSED_FULL_PROMPT", "return", ()),
-    "stop_max_num_seqs": ("MAX_NUM_SEQS", "return", ()),
-    "stop_max_batch_size": ("MAX_BATCH_SIZE", "return", ()),
-    "stop_whole_prompt": ("WHOLE_PROMPT", "return", ()),
-    "stop_preempted": ("PREEMPTED", "", ()),
-    "stop_preempted_plain": ("PREEMPTED", "", ()),
+ADMITS, RUNS, ANYWHERE = "admits", "runs", ""
+RETURNED, NOTED, EITHER = ast.Return, ast.Assign, ast.stmt
+
+
+@dataclass(frozen=True)
+class Mark:
+    """Which statement decided: it records this reason of sim.core.reasons, by returning or by
+    assigning it, in a function that admits waiting requests or in one that serves running ones."""
+
+    reason: str
+    statement: type[ast.stmt] = EITHER
+    function: str = ANYWHERE
+
+
+MARKS: Mapping[str, Mark] = {  # by kind of fact
+    "stop_budget": Mark("BUDGET", RETURNED, ADMITS),
+    "stop_budget_cut": Mark("BUDGET", NOTED, RUNS),
+    "stop_budget_cut_new": Mark("BUDGET", NOTED, ADMITS),
+    "stop_budget_plain": Mark("BUDGET", EITHER, RUNS),
+    "stop_chunk_cap": Mark("CHUNK_CAP", NOTED, RUNS),
+    "stop_chunk_cap_new": Mark("CHUNK_CAP", NOTED, ADMITS),
+    "stop_kv_blocks": Mark("REFUSED_KV_BLOCKS", RETURNED),
+    "stop_full_prompt": Mark("REFUSED_FULL_PROMPT", RETURNED),
+    "stop_max_num_seqs": Mark("MAX_NUM_SEQS", RETURNED),
+    "stop_max_batch_size": Mark("MAX_BATCH_SIZE", RETURNED),
+    "stop_whole_prompt": Mark("WHOLE_PROMPT", RETURNED),
+    "stop_preempted": Mark("PREEMPTED"),
+    "stop_preempted_plain": Mark("PREEMPTED"),
 }
-QUEUE = "num_waiting"  # what the loop that admits asks for
+QUEUE = "num_waiting"  # the counter that the admitting loop tests
 
 
 @dataclass(frozen=True)
@@ -42,6 +55,13 @@ class Function:
     file: str
     first_line: int
     text: str
+
+    @property
+    def admits(self) -> bool:
+        """Does it admit waiting requests?"""
+        return any(
+            isinstance(node, ast.Attribute) and node.attr == "admit" for node in ast.walk(self.tree)
+        )
 
     @property
     def tree(self) -> ast.FunctionDef:
@@ -75,8 +95,8 @@ def deciding(engine: str) -> dict[str, tuple[int, tuple[int, ...]]]:
     """For each kind of stop the function and its lines, counted from 0, that decide it."""
     known = functions(engine)
     found = {}
-    for kind, (reason, words, first) in RULES.items():
-        at = _find(known, reason, words, first)
+    for kind, mark in MARKS.items():
+        at = _find(known, mark)
         if at is not None:
             found[kind] = at
     at = _loop(known)
@@ -85,21 +105,21 @@ def deciding(engine: str) -> dict[str, tuple[int, tuple[int, ...]]]:
     return found
 
 
-def _find(
-    known: tuple[Function, ...], reason: str, words: str, first: tuple[str, ...]
-) -> tuple[int, tuple[int, ...]] | None:
-    order = sorted(range(len(known)), key=lambda k: known[k].name not in first)
-    for k in order:
-        lines = known[k].text.split("\n")
-        for parents, statement in _statements(known[k].tree):
-            text = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
-            simple = not isinstance(statement, ast.If | ast.While | ast.For)
-            if simple and _writes(statement, reason) and words in text:
-                return k, _block(parents, statement)
-    return None
+def _find(known: tuple[Function, ...], mark: Mark) -> tuple[int, tuple[int, ...]] | None:
+    """The first statement that fits a mark; where none fits it whole, the function may differ."""
+    fits: list[tuple[bool, int, tuple[int, ...]]] = []
+    for k, function in enumerate(known):
+        other = mark.function != ANYWHERE and function.admits != (mark.function == ADMITS)
+        for parents, statement in _statements(function.tree):
+            if isinstance(statement, mark.statement) and _writes(statement, mark.reason):
+                fits.append((other, k, _block(parents, statement)))
+    return min(fits, key=lambda fit: fit[0])[1:] if fits else None
 
 
 def _writes(statement: ast.stmt, reason: str) -> bool:
+    """Does a simple statement name the reason?"""
+    if isinstance(statement, ast.If | ast.While | ast.For):
+        return False
     return any(
         isinstance(node, ast.Attribute)
         and node.attr == reason
@@ -136,7 +156,7 @@ def _block(parents: tuple[ast.stmt, ...], statement: ast.stmt) -> tuple[int, ...
 
 
 def _loop(known: tuple[Function, ...]) -> tuple[int, tuple[int, ...]] | None:
-    """Where the waiting queue is asked whether it holds anybody."""
+    """The loop that tests whether a request waits."""
     for k, function in enumerate(known):
         for _, statement in _statements(function.tree):
             if isinstance(statement, ast.While) and QUEUE in ast.unparse(statement.test):

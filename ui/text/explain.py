@@ -2,7 +2,7 @@
 
 A fact is a few numbers (`FACT`): which sentence, which request, and the values a, b, c that go into
 it. Facts travel to the timeline as packed numbers and the sentences as templates, so the page steps
-through a run at 60 frames a second without asking the server; `sentences` fills the very same
+through a run at 60 frames per second without asking the server; `sentences` fills the same
 templates in Python. Nothing here is guessed: every number is read from an item, an event or a step
 record (sim/core/recording.py), every reason from the code that the policy wrote down.
 """
@@ -21,7 +21,7 @@ FACT = np.dtype(
     [
         ("step", np.int64),
         ("kind", np.int64),  # index into SENTENCES
-        ("request", np.int64),  # -1: nobody
+        ("request", np.int64),  # -1: none
         ("a", np.int64),
         ("b", np.int64),
         ("c", np.int64),
@@ -30,7 +30,7 @@ FACT = np.dtype(
 
 KINDS = {name: index for index, name in enumerate(SENTENCES)}
 CHUNK_KINDS = tuple(KINDS[name] for name in ("chunk", "chunk_completes", "chunk_clamped"))
-NOBODY = "nobody"
+NO_REQUEST = "no request"
 REASONS = tuple(name.replace("_", " ") for name in reasons.STOP_REASONS)
 _REJECTIONS = {
     reasons.NOT_REJECTED: "",
@@ -61,8 +61,8 @@ _STOPS = {
 
 @dataclass(frozen=True)
 class Limits:
-    """The limits of a run that its sentences name: tokens a step, tokens a request and step (0 =
-    off)."""
+    """The limits that the sentences of a run name: tokens per step, and tokens per request and step
+    (0: off)."""
 
     budget: int
     cap: int = 0
@@ -124,7 +124,7 @@ def facts(
 
 
 def templates(limits: Limits) -> list[tuple[str, str, str]]:
-    """The sentences with the limits of this run filled in; {who} {a} {b} {c} stay open."""
+    """The sentences with the limits of this run filled in; {request} {a} {b} {c} stay open."""
     words = limits.words()
     return [
         (chip, tone, text.replace("{budget}", words["budget"]).replace("{cap}", words["cap"]))
@@ -135,14 +135,14 @@ def templates(limits: Limits) -> list[tuple[str, str, str]]:
 def sentences(
     recording: Recording, limits: Limits, step: int, label: Callable[[int], str]
 ) -> list[Sentence]:
-    """What the inspector says about one step, duration apart. `label(r)` names request r."""
+    """What the inspector says about one step, without its duration. `label(r)` names request r."""
     first = decode_sentence(int(recording.steps.num_decodes[step]))
     lines = [first] if first else []
     filled = templates(limits)
     for fact in facts(recording, limits, step, step + 1):
         chip, tone, text = filled[fact.kind]
         words = {
-            "who": label(int(fact.request)) if fact.request >= 0 else NOBODY,
+            "request": label(int(fact.request)) if fact.request >= 0 else NO_REQUEST,
             "a": f"{fact.a:,}",
             "b": f"{fact.b:,}",
             "c": f"{fact.c:,}",
@@ -220,7 +220,7 @@ def _event_facts(events: np.recarray) -> np.ndarray:
 def _stops(
     recording: Recording, limits: Limits, cut: StepItems, events: np.recarray, first: int, last: int
 ) -> np.ndarray:
-    """One fact a step: what stopped it, with the numbers of the event that the policy wrote."""
+    """One fact per step: what stopped it, with the numbers of the event that the policy wrote."""
     steps = recording.steps[first:last]
     table = _table(len(steps))
     table["step"] = np.arange(first, last)

@@ -21,16 +21,16 @@ TERMS = {
     "(long_prefill_token_threshold).",
     "KV cache": "Keys and values of every token computed so far: what attention reads, and what "
     "fills the GPU's memory.",
-    "KV block": "The unit in which KV memory is given out: 16 tokens by default.",
+    "KV block": "The unit in which KV memory is allocated: 16 tokens by default.",
     "preemption": "Taking a running request's KV blocks away; it is computed again later.",
     "prefix caching": "Reusing KV blocks of an earlier prompt that starts with the same tokens.",
     "max_num_seqs": "The most requests that may run at once.",
     "max_model_len": "The most tokens, prompt and output together, that one request may have.",
     "queue": "Requests that have arrived and have no token scheduled yet.",
-    "goodput": "Requests a second that finish and meet every limit the reader set.",
+    "goodput": "Requests per second that finish and meet every limit that was set.",
     "disaggregation": "Prefill on some servers, decode on others; the KV cache travels between "
     "them.",
-    "head-of-line blocking": "Somebody short waits because somebody long is being served.",
+    "head-of-line blocking": "A short request waits because a long one is being served.",
     "SLO": "Service-level objective: the limits on TTFT and ITL that a service promises.",
     "roofline": "A step cannot be faster than its arithmetic at the GPU's peak, nor than its bytes "
     "at the memory's bandwidth; the larger of both rules.",

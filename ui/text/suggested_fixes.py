@@ -28,7 +28,7 @@ class Problem:
     """Why there is no new picture, in the engine's words, and the suggested fixes."""
 
     text: str
-    cures: tuple[Button, ...] = ()
+    fixes: tuple[Button, ...] = ()
 
 
 BACK_TO_PRESET = Button(PRESET, "Back to the preset")

@@ -53,7 +53,7 @@ def choose(
 
 
 def row_arrays(recording: Recording, shown: np.ndarray, t0: float) -> dict[str, np.ndarray]:
-    """One value a row; times are seconds from t0, nan for what did not happen."""
+    """One value per row; times are seconds from t0, nan for what did not happen."""
     requests = recording.requests[shown]
     arrival = np.where(np.isfinite(requests.arrival_s), requests.arrival_s, np.nan)
     return {

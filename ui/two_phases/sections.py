@@ -35,12 +35,12 @@ def headline(prefill: Point, decode: Point, row: Any) -> str:
 
 
 def piggyback(prefill: Point, decode: Point, together: Point) -> str:
-    apart = prefill.seconds + decode.seconds
+    separate = prefill.seconds + decode.seconds
     return (
         f"Chunk alone {units.seconds(prefill.seconds)}, decodes alone "
         f"{units.seconds(decode.seconds)}, together :green[**{units.seconds(together.seconds)}**]: "
-        f"sharing saves {units.seconds(apart - together.seconds)} "
-        f"({1 - together.seconds / apart:.0%}), since the weights are read once for both. The "
+        f"sharing saves {units.seconds(separate - together.seconds)} "
+        f"({1 - together.seconds / separate:.0%}), since the weights are read once for both. The "
         f"decodes ride along for {units.seconds(together.seconds - prefill.seconds)}, and wait "
         f"{units.seconds(together.seconds - decode.seconds)} longer than alone."
     )
@@ -59,9 +59,10 @@ def derivation(
     kv = row.num_gpus * row.kv_bytes_per_token
     flop = row.num_gpus * row.attention_flop_per_pair
     return (
-        f"A linear layer does 2 FLOP a weight and token, and reads a weight of {weight:.3g} bytes "
-        f"once a step: **2 x {units.count(batch)} / {weight:.3g} = {2 * batch / weight:,.1f} FLOP "
-        f"per byte**, growing with the tokens of the step. Attention of a decode does "
+        f"A linear layer does 2 FLOP per weight and token, and reads a weight of {weight:.3g} "
+        f"bytes once per step: **2 x {units.count(batch)} / {weight:.3g} = "
+        f"{2 * batch / weight:,.1f} FLOP per byte**, growing with the tokens of the "
+        f"step. Attention of a decode does "
         f"{flop / 1e3:,.0f} kFLOP for each token of context and reads {kv / 1e3:,.1f} kB of KV for "
         f"it: **{flop / kv:,.1f} FLOP per byte** whatever the batch (grouped-query attention "
         f"shares each KV head among {model.num_heads // model.num_kv_heads} query heads). "
@@ -114,7 +115,7 @@ def card(model: catalog.Model, gpu: catalog.Gpu, precision: str) -> str:
     return "\n".join(lines)
 
 
-# --- tables and texts for those who do not see the figures ----------------------------------------
+# --- tables, and texts in place of the figures ----------------------------------------------------
 
 
 def table(points: Sequence[Point]) -> pd.DataFrame:
