@@ -130,8 +130,8 @@ PRESETS = (
             output=96, requests=32, itl_ms=15.0, shared=4096, store_gb=40.0, early_rejection=True,
         ),
         "After Mooncake (FAST'25): KV of earlier prompts comes from a store, and a request that "
-        "would miss a limit is rejected on arrival. Left out: the store's tiers, replication of hot "
-        "blocks, and the forecast of the decode load: here it is that of the moment.",
+        "would miss a limit is rejected on arrival. Left out: tiers of the store, replication of "
+        "hot blocks, and the forecast of the decode load: here it is that of the moment.",
     ),
     Start(
         "pd_miswired", "Mis-wired: KV never used",

@@ -2,8 +2,8 @@
 browser."""
 
 # kind: (chip, colour of the chip, sentence). {request} is the request's label, {a} {b} {c} are the
-# numbers of the fact, {budget} and {cap} the limits of the run; **...** is set bold. The order is the
-# value of the kind and the order in which a step tells its facts.
+# numbers of the fact, {budget} and {cap} the limits of the run; **...** is set bold. Their order is
+# the value of the kind, and the order in which a step tells its facts.
 SENTENCES = {
     "chunk": (
         "{request}",
