@@ -2,9 +2,10 @@
 PYTHON ?= python3
 VENV := .venv/bin
 PORT ?= 8501
+NPM := PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/npm
 SKIP_PIP_CHECK := --quiet --disable-pip-version-check
 
-.PHONY: run test test-browser test-others check format bench bench-engine calibrate develop clean
+.PHONY: run test test-browser test-others check check-web format bench bench-engine calibrate develop clean
 
 run: .venv/runtime
 	$(VENV)/python -m streamlit run app.py --server.port $(PORT)
@@ -24,15 +25,21 @@ test-others:
 	$(VENV)/python -m tests.compile
 	$(VENV)/python -m pytest -m "not browser"
 
-check: .venv/develop
+check: .venv/develop check-web
 	$(VENV)/ruff format --check .
 	$(VENV)/ruff check .
 	$(VENV)/mypy
 	$(VENV)/python -m pytest -m "not browser and not slow" -q
 
-format: .venv/develop
+# the JavaScript of web/: format and lint, types, unit tests; Node comes from requirements-dev.txt
+check-web: .venv/web
+	$(NPM) run --silent check
+	$(NPM) run --silent test
+
+format: .venv/develop .venv/web
 	$(VENV)/ruff format .
 	$(VENV)/ruff check --fix .
+	$(NPM) run --silent format
 
 bench: .venv/runtime
 	$(VENV)/python -m sim bench
@@ -55,7 +62,7 @@ screenshots: .venv/develop
 	$(VENV)/python -m benchmarks.screenshots
 
 clean:
-	rm -rf .venv .numba_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf .venv .numba_cache .mypy_cache .pytest_cache .ruff_cache node_modules static/*
 
 .venv/created:
 	$(PYTHON) -m venv .venv
@@ -67,4 +74,8 @@ clean:
 
 .venv/develop: .venv/runtime requirements-dev.txt
 	$(VENV)/pip install $(SKIP_PIP_CHECK) -r requirements-dev.txt
+	touch $@
+
+.venv/web: .venv/develop package.json package-lock.json
+	$(NPM) ci --no-audit --no-fund
 	touch $@

@@ -38,13 +38,20 @@ class Shot:
 
 SHOTS = (
     Shot("start", "", ".window", 840),
-    Shot("token-budget", PAIR, ".stage"),
-    Shot("token-budget-first", "token_budget", ".stage", 1160),
+    Shot("token-budget", PAIR, ".canvas"),
+    Shot("token-budget-first", "token_budget", ".canvas", 1160),
     Shot("two-phases", "two_phases", ".js-plotly-plot"),
     Shot("six-ways", "six_ways", ".six .way"),
     Shot("kv-memory", "kv_memory", ".map .grid"),
     Shot("disaggregation", "disaggregation", ".six .way"),
-    Shot("crossover", "disaggregation", ".six .way", 760, "Compute the map", "Of 81 points apart"),
+    Shot(
+        "crossover",
+        "disaggregation",
+        ".six .way",
+        760,
+        "Compute the map",
+        "Of 81 points disaggregated",
+    ),
     Shot("six-ways-disaggregated", WITH_POOLS, ".way[data-engine=disaggregated]"),
     Shot("real-engine", "real_engine", ".js-plotly-plot", 1600, start="Run it"),
     Shot("reference", "reference", ".bs-words"),

@@ -21,7 +21,8 @@ from sim.cluster import loop, simulator
 from sim.cluster.cluster_state import BOTH, DECODE, PREFILL
 from sim.cluster.topology import Fleet
 from sim.engines import dispatch
-from tests.builders import ROOMY, Server, linear_latency, policy_rows, request_table
+from sim.engines.registry import ENGINE_IDS
+from tests.builders import Server, linear_latency, policy_rows, request_table
 
 TWO = [(8, 2), (8, 2)]  # prompt and output tokens of the requests that are run
 
@@ -67,7 +68,7 @@ def decode_steps() -> None:
 def main() -> None:
     """While the browser's half compiles a lone vLLM V1, and then finds the rest done."""
     together(PREFILL, DECODE, "vllm_v1", "vllm_v1")
-    for name in ROOMY:
+    for name in ENGINE_IDS:
         alone(name)
     together(PREFILL, DECODE, "vllm_v0", "vllm_v1")
     together(BOTH, BOTH, "vllm_v0", "vllm_v1")

@@ -253,9 +253,13 @@ def replay_one(path: Path, check: bool) -> str:
 
 
 @sim.command("bench")
-def bench_command() -> None:
+@click.option("--list", "only_list", is_flag=True, help="Print the engines and workloads and exit.")
+def bench_command(only_list: bool) -> None:
     """Time the core on this machine: a table, then one JSON line."""
-    bench.run(click.echo)
+    if only_list:
+        bench.list_rows(click.echo)
+    else:
+        bench.run(click.echo)
 
 
 # --- errors ---------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from sim.core.recording import STEP, Recording
 from sim.core.requests import Table
 from sim.core.state import State, events_per_step, new_state, records, uninitialised
 from sim.engines import dispatch
+from sim.engines.registry import engine_spec
 
 STEPS_A_SLICE = 20_000
 FIRST_ITEMS = 1 << 24  # room for item records at the start; it doubles when it is used up
@@ -150,7 +151,8 @@ def prepare(
 def longest_held(requests: Table, policy: Table) -> int | None:
     """Tokens of the longest request, where no engine reserves more: many servers with room for
     max_model_len in each row of their block tables would ask for more memory than there is."""
-    if (policy.engine != dispatch.VLLM_V1).any():
+    engines = {dispatch.KERNELS[number] for number in policy.engine.tolist()}
+    if not all(engine_spec(engine).holds_known_tokens for engine in engines):
         return None
     outputs = np.minimum(requests.max_tokens, requests.output_len)
     return int((requests.num_prompt_tokens.astype(np.int64) + outputs).max(initial=1)) + 1

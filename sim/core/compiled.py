@@ -73,5 +73,4 @@ njit_inner = numba.njit(**OPTIONS, **INNER)
 
 # For a small function on a hot path, called by kernels only: the state is a tuple of many arrays,
 # and handing it over costs more than a short body does. Python cannot call it.
-INLINE: Any = {"forceinline": True, "no_cpython_wrapper": True}
-njit_inline = numba.njit(**OPTIONS, **INLINE)
+njit_inline = numba.njit(**OPTIONS, **INNER, forceinline=True)

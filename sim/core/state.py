@@ -13,7 +13,7 @@ from sim.core.requests import RUN, Table
 # Knobs of a policy, one row a replica. Names are vLLM's (`vllm/config/scheduler.py`, `cache.py`).
 POLICY = np.dtype(
     [
-        ("engine", np.int64),  # index into policies.POLICIES
+        ("engine", np.int64),  # its number: engines.dispatch.number_of
         ("max_num_batched_tokens", np.int64),
         ("max_num_seqs", np.int64),
         ("max_model_len", np.int64),

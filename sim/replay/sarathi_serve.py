@@ -3,7 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-from sim.engines.knobs import Orca, Sarathi, VllmV0
+from sim.engines.knobs.orca import Orca
+from sim.engines.knobs.sarathi import Sarathi
+from sim.engines.knobs.vllm_v0 import VllmV0
 from sim.replay.case import Case, Engine, state_of, table_of, walk
 
 PATIENCE = 3  # rows in a row without any token before a run counts as stuck

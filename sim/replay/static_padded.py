@@ -4,7 +4,7 @@ from typing import Any
 
 from sim.core.recording import STEP
 from sim.core.state import State, records
-from sim.engines.knobs import Static
+from sim.engines.knobs.static import Static
 from sim.latency.step_cost import measure_load
 from sim.replay.case import Case, Engine, state_of, table_of, walk
 

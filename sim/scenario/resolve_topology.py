@@ -9,6 +9,7 @@ import numpy as np
 
 from sim.cluster.cluster_state import ROLES, ROUTERS
 from sim.cluster.topology import Fleet
+from sim.engines.registry import engine_spec
 from sim.hardware import catalog
 from sim.scenario.resolve import ResolvedReplica
 from sim.scenario.spec import Link, Scenario
@@ -91,13 +92,15 @@ def check_alike(replicas: Sequence[ResolvedReplica]) -> None:
                 f"{where}: block size {replica.row.block_size}, and {first.row.block_size} "
                 "on server 0; the connector needs the same block size on all servers",
             )
-        if role == "decode" and (spec.policy.engine != "vllm_v1" or replica.row.priority):
+        if role == "decode" and (
+            not engine_spec(spec.policy.engine).can_decode or replica.row.priority
+        ):
             complain(
                 "replicas",
                 f"{where}: a decode server runs vLLM V1 with policy fcfs; "
                 "other engines can prefill",
             )
-        if role == "prefill" and replica.row.hold_finished:
+        if role == "prefill" and not engine_spec(spec.policy.engine).can_prefill:
             complain(
                 "replicas",
                 f"{where}: a static batch hands over no request before the whole batch is done",
@@ -125,8 +128,10 @@ def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence[ResolvedR
     store_blocks = int(spec.kv_store_bytes // (token_bytes * int(first.row.block_size)))
     if store_blocks > MOST_STORE_BLOCKS:
         complain("disaggregation.kv_store_bytes", f"at most {MOST_STORE_BLOCKS:,} blocks")
-    prefill_engines = {r.replica.policy.engine for r in replicas if r.replica.role == "prefill"}
-    if store_blocks and prefill_engines != {"vllm_v1"}:
+    prefill = [
+        engine_spec(r.replica.policy.engine) for r in replicas if r.replica.role == "prefill"
+    ]
+    if store_blocks and not all(spec.can_decode for spec in prefill):
         complain("disaggregation.kv_store_bytes", "only vLLM V1 loads KV from a store")
     slo = scenario.slo
     if spec.early_rejection and (slo is None or not slo.limits):

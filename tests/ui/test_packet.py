@@ -4,8 +4,12 @@ import numpy as np
 import pytest
 
 from sim.core import reasons
+from sim.results.run import simulate
 from tests.ui import toy
-from ui.explain import KINDS, Limits
+from tests.web import node
+from ui.scenarios import presets
+from ui.text import explain
+from ui.text.explain import KINDS, Limits
 from ui.timeline import packet, rows
 
 
@@ -73,7 +77,7 @@ def test_every_token_of_every_row_can_be_told(chunked):
     for row, first, last in zip(a["0.run_row"], a["0.run_first"], a["0.run_last"], strict=True):
         emitted[row] += int(last) - int(first) + 1
     done = a["0.fact_kind"] == KINDS["chunk_completes"]
-    np.add.at(emitted, a["0.fact_who"][done].astype(int) - 1, 1)
+    np.add.at(emitted, a["0.fact_request"][done].astype(int) - 1, 1)
     assert emitted.tolist() == chunked.requests.num_output_tokens.tolist()
     assert emitted.sum() == a["0.row_outputs"].sum()
 
@@ -82,7 +86,7 @@ def test_chunks_add_up_to_prompts(chunked):
     _, a = packet.read(packet.build([lane(chunked)]))
     chunk = np.isin(a["0.fact_kind"], [KINDS["chunk"], KINDS["chunk_completes"]])
     computed = np.zeros(7, int)
-    np.add.at(computed, a["0.fact_who"][chunk].astype(int) - 1, a["0.fact_a"][chunk])
+    np.add.at(computed, a["0.fact_request"][chunk].astype(int) - 1, a["0.fact_a"][chunk])
     assert computed.tolist() == chunked.requests.num_prompt_tokens.tolist()
 
 
@@ -117,6 +121,62 @@ def test_a_waiting_request_waits_until_its_first_step(chunked):
     chat_5 = chunked.requests[5]
     assert chat_5.first_scheduled_s - chat_5.arrival_s > 0.1
     assert waits[5] == pytest.approx(chat_5.first_scheduled_s, abs=1e-5)
+
+
+# --- codes travel by name -------------------------------------------------------------------------
+
+
+def test_every_code_has_its_name_in_the_packet(chunked):
+    header, a = packet.read(packet.build([lane(chunked)]))
+    assert header["names"]["row_status"] == list(reasons.STATUSES)
+    assert header["names"]["row_rejection"] == list(reasons.REJECTIONS)
+    for array, names in header["names"].items():
+        assert a[f"0.{array}"].max(initial=0) < len(names)
+    finished = [header["names"]["row_status"][code] for code in a["0.row_status"]]
+    assert finished == ["finished"] * 7
+
+
+def test_every_rejection_is_in_words():
+    words = [explain.REJECTIONS[name] for name in reasons.REJECTIONS]
+    assert words[reasons.NOT_REJECTED] == ""
+    assert all(words[1:])
+    assert len(set(words)) == len(reasons.REJECTIONS)
+
+
+@pytest.mark.parametrize("code", range(1, len(reasons.REJECTIONS)))
+def test_the_browser_says_why_a_request_was_rejected(code):
+    trace = toy.run([(0.0, 10, 1)], budget=64, max_steps=0)
+    trace.requests.status, trace.requests.rejection = reasons.REJECTED, code
+    ((row,),) = node.rows_of(packet.build([lane(trace)]))
+    assert row["status"] == "rejected"
+    assert row["rejection"] == explain.REJECTIONS[reasons.REJECTIONS[code]]
+
+
+@pytest.mark.parametrize("code", range(len(reasons.STATUSES)))
+def test_the_browser_names_every_status(code):
+    trace = toy.run([(0.0, 10, 1)], budget=64)
+    trace.requests.status = code
+    ((row,),) = node.rows_of(packet.build([lane(trace)]))
+    assert row["status"] == reasons.STATUSES[code]
+
+
+def test_the_browser_draws_what_happened(chunked):
+    """Every token and every prompt of the run, and each wait by its kind."""
+    (shown,) = node.rows_of(packet.build([lane(chunked)]))
+    requests = chunked.requests
+    assert [len(row["ticks"]) for row in shown] == requests.num_output_tokens.tolist()
+    assert [sum(row["chunks"]) for row in shown] == requests.num_prompt_tokens.tolist()
+    first = [row["ticks"][0] for row in shown]
+    assert first == pytest.approx(requests.first_token_s.tolist(), abs=1e-5)
+    assert "waiting" in shown[5]["waits"]
+
+
+def test_the_browser_draws_preemptions():
+    recording = simulate(presets.scenario_of("kv_preemption")).recording
+    (shown,) = node.rows_of(packet.build([lane(recording)]))
+    preempted = [row["waits"].count("preempted") for row in shown]
+    assert sum(preempted) > 0
+    assert preempted == recording.requests.num_preemptions.tolist()
 
 
 # --- large runs -----------------------------------------------------------------------------------

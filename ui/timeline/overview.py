@@ -6,6 +6,7 @@ import numpy as np
 from sim.core.recording import Recording
 
 BINS = 400
+FILL_WHOLE = 255  # a step that spent the whole budget
 
 
 def span(recording: Recording) -> list[float]:
@@ -17,7 +18,7 @@ def span(recording: Recording) -> list[float]:
 
 
 def arrays(recording: Recording, budget: int, bins: int = BINS) -> dict[str, np.ndarray]:
-    """Per bin: `fill_*` (255 = the whole budget), `queue_*` (requests waiting), `worst_gap` (s).
+    """Per bin: `fill_*` (of FILL_WHOLE), `queue_*` (requests waiting), `worst_gap` (s).
 
     A step belongs to the bin in which it ends. In a bin without a step everything is 0.
     """
@@ -27,9 +28,9 @@ def arrays(recording: Recording, budget: int, bins: int = BINS) -> dict[str, np.
     end = steps.start_s + steps.duration_s
     bin_of = np.clip(((end - start) / width).astype(np.int64), 0, bins - 1)
     spent = (steps.num_prefill_tokens + steps.num_decodes) / budget
-    out = {}
+    out: dict[str, np.ndarray] = {}
     for name, values, kind in (
-        ("fill", np.rint(255 * np.minimum(spent, 1)), np.uint8),
+        ("fill", np.rint(FILL_WHOLE * np.minimum(spent, 1)), np.uint8),
         ("queue", steps.num_waiting.astype(float), np.float32),
     ):
         low, mean, high = _three(bin_of, values, bins)

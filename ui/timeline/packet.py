@@ -1,7 +1,8 @@
 """A Trace as packed bytes for the timeline: NumPy in, bytes out, no streamlit.
 
     packet = u32 length of the header | header, JSON in UTF-8 padded to 8 bytes | arrays
-    header = {"version", "lanes": [...], "arrays": [[name, dtype, offset, length], ...]}
+    header = {"version", "lanes": [...], "arrays": [[name, dtype, offset, length], ...],
+              "names": {array of codes: [name of code 0, ...]}, ...}
 
 Little-endian typed arrays, each at a multiple of 8 bytes from the end of the header; integers take
 the smallest width that holds them. Array names start with the number of their lane ("0.start").
@@ -12,14 +13,15 @@ overview of the whole run and a window of 40 rows whose packet stays under 64 KB
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sim.core.recording import Recording
-from ui import explain
+from ui.text import explain
+from ui.text.step_explanations import SENTENCES
 from ui.timeline import overview, rows
 
 VERSION = 1
@@ -28,6 +30,7 @@ MAX_STEPS = 4000
 WINDOW_STEPS = 1000  # steps a window starts with; halved until it fits MAX_WINDOW_BYTES
 MAX_WINDOW_BYTES = 64 * 1024
 MAX_LABEL = 40
+TERMS_WHOLE = 32768  # the share of a term that is the whole duration
 
 Header = dict[str, Any]
 Arrays = dict[str, np.ndarray]
@@ -73,8 +76,8 @@ def build(lanes: list[Lane], window: Window | None = None) -> bytes:
     if not any(needs_overview(lane.recording) for lane in lanes):
         return _pack(lanes, window or Window(), MAX_STEPS)
     if window is None:
-        story = rows.story(lanes[0].recording, lanes[0].itl_limit_s)
-        window = Window(start_s=story["focus_s"][0])
+        (start_s, _), _ = rows.focus(lanes[0].recording, lanes[0].itl_limit_s)
+        window = Window(start_s=start_s)
     num_steps = WINDOW_STEPS
     packed = _pack(lanes, window, num_steps)
     while len(packed) > MAX_WINDOW_BYTES and num_steps > 16:
@@ -84,12 +87,14 @@ def build(lanes: list[Lane], window: Window | None = None) -> bytes:
 
 
 def needs_overview(recording: Recording) -> bool:
-    """Too much to draw a row a request and a column a step."""
+    """Too much to draw one row per request and one column per step."""
     return len(recording.requests) > MAX_ROWS or len(recording.steps) > MAX_STEPS
 
 
 def _pack(lanes: list[Lane], window: Window, num_steps: int) -> bytes:
-    headers, arrays, chosen = [], {}, None
+    headers: list[Header] = []
+    arrays: Arrays = {}
+    chosen: rows.Shown | None = None
     for number, lane in enumerate(lanes):
         if number and needs_overview(lanes[0].recording):  # the same seconds, the same requests
             window = replace(window, start_s=headers[0]["t0_s"], end_s=headers[0]["window_end_s"])
@@ -98,9 +103,19 @@ def _pack(lanes: list[Lane], window: Window, num_steps: int) -> bytes:
         chosen = shown if number == 0 else chosen
         headers.append(header)
         arrays.update({f"{number}.{name}": values for name, values in mine.items()})
-    texts = [[name, *parts] for name, parts in explain.SENTENCES.items()]
-    top = {"version": VERSION, "lanes": headers, "texts": texts, "reasons": explain.REASONS}
-    return write(top, arrays)
+    texts = [[name, *parts] for name, parts in SENTENCES.items()]
+    return write(tables(texts) | {"version": VERSION, "lanes": headers}, arrays)
+
+
+def tables(texts: list[list[str]], **names: Sequence[str]) -> Header:
+    """What a packet says beside its lanes: the sentences of its facts, and the name of each code.
+    `names`: those of arrays that the timeline does not have."""
+    return {
+        "texts": texts,
+        "reasons": explain.REASONS,
+        "names": {**rows.NAMES, **names},
+        "rejections": explain.REJECTIONS,
+    }
 
 
 def write(header: Header, arrays: Arrays) -> bytes:
@@ -132,7 +147,8 @@ def smallest(values: np.ndarray) -> np.ndarray:
     """Non-negative integers in the narrowest unsigned type that holds them all."""
     top = int(values.max()) if len(values) else 0
     width = np.uint8 if top < 2**8 else np.uint16 if top < 2**16 else np.uint32
-    return np.clip(values, 0, None).astype(width)
+    clipped: np.ndarray = np.clip(values, 0, None).astype(width)
+    return clipped
 
 
 def _lane(
@@ -165,7 +181,7 @@ def _lane(
     header["labels"] = [lane.label(int(r))[:MAX_LABEL] for r in named]
     header["num_rows"] = len(shown)
     if needs_overview(recording):
-        header["overview"] = overview.span(recording)
+        header |= {"overview": overview.span(recording), "fill_whole": overview.FILL_WHOLE}
         arrays |= overview.arrays(recording, lane.limits.budget)
     return header, arrays, chosen
 
@@ -188,6 +204,7 @@ def _lane_header(lane: Lane, window: Window, first: int, t0: float) -> Header:
     start = float(steps.start_s[0]) if len(steps) else 0.0
     arrivals = recording.requests.arrival_s
     known = arrivals[np.isfinite(arrivals)]
+    focus_s, cue_s = rows.focus(recording, lane.itl_limit_s)
     if len(known):
         start = min(start, float(known.min()))
         end = end if len(steps) else float(known.max())
@@ -202,12 +219,15 @@ def _lane_header(lane: Lane, window: Window, first: int, t0: float) -> Header:
         "first_step": first,
         "total_steps": len(steps),
         "order": window.order,
+        "orders": list(rows.ORDERS.items()),
         "kv_blocks": recording.num_blocks,
         "terms": list(lane.terms),
         "terms_text": lane.terms_text,
+        "terms_whole": TERMS_WHOLE,
         "status": recording.status,
         "reason": recording.reason,
-        **rows.story(recording, lane.itl_limit_s),
+        "focus_s": focus_s,
+        "cue_s": cue_s,
     }
 
 
@@ -224,17 +244,17 @@ def _step_arrays(lane: Lane, first: int, last: int, t0: float) -> Arrays:
     }
     if lane.breakdown_s is not None and len(lane.terms):
         parts = lane.breakdown_s[first:last] / np.maximum(steps.duration_s, 1e-12)[:, None]
-        quantised = np.clip(np.rint(parts * 32768), 0, 65535)
-        arrays["terms_share"] = quantised.astype(np.uint16).ravel()  # (steps, terms), 32768 = all
+        quantised = np.clip(np.rint(parts * TERMS_WHOLE), 0, 65535)
+        arrays["terms_share"] = quantised.astype(np.uint16).ravel()  # (steps, terms)
     return arrays
 
 
 def _fact_arrays(told: np.recarray, index: np.ndarray, first: int) -> Arrays:
-    who = index[told.request]  # request -1 reads the last entry: -1
+    request = index[told.request]  # request -1 reads the last entry: -1
     return {
         "fact_step": smallest(told.step - first),
         "fact_kind": smallest(told.kind),
-        "fact_who": smallest(who + 1),  # 0: nobody
+        "fact_request": smallest(request + 1),  # 0: none
         "fact_a": smallest(told.a),
         "fact_b": smallest(told.b),
         "fact_c": smallest(told.c),
