@@ -45,7 +45,7 @@ def rows_of(state: State, replica: int) -> Rows:
     that are done; the extra tokens are rows that nobody samples. Their KV lands in blocks that the
     member holds anyway, behind its own tokens, where nobody attends to it.
     """
-    plan = state.plan[replica, : state.counters[replica].num_scheduled]
+    plan = state.scheduled[replica, : state.counters[replica].num_scheduled]
     request = plan.request.astype(np.int64)
     start, count = plan.num_computed_tokens.astype(np.int64), plan.num_tokens.astype(np.int64)
     rows = Rows(request, start, count, np.arange(len(plan)), count == plan.num_needed)

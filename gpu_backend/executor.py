@@ -84,7 +84,7 @@ class Executor:
     ) -> tuple[tuple[int, int], ...]:
         """Sample, remember the tokens, flag who stops; in plan order."""
         requests = state.requests
-        rows = [int(state.plan[0, item].request) for item in batch.items]
+        rows = [int(state.scheduled[0, item].request) for item in batch.items]
         places = [int(requests[r].num_tokens) for r in rows]
         wanted = [(self.asked.sampling[r], place) for r, place in zip(rows, places, strict=True)]
         found = sample(logits, wanted)

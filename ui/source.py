@@ -15,21 +15,21 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-# kind of fact: (reason, words of the statement that writes it, functions to look in first))
-RULES: Mapping[str, tuple[str, str, tuple[str, ...]]] = {
-    "stop_budget": ("BUDGET", "return", ("admit_waiting",)),
-    "stop_budget_cut": ("BUDGET", "cut", ("schedule_running",)),
-    "stop_budget_cut_new": ("BUDGET", "cut", ("admit_waiting",)),
-    "stop_budget_plain": ("BUDGET", "", ("schedule_running",)),
-    "stop_chunk_cap": ("CHUNK_CAP", "cut", ("schedule_running",)),
-    "stop_chunk_cap_new": ("CHUNK_CAP", "cut", ("admit_waiting",)),
-    "stop_kv_blocks": ("REFUSED_KV_BLOCKS", "return", ()),
-    "stop_full_prompt": ("REFUSED_FULL_PROMPT", "return", ()),
-    "stop_max_num_seqs": ("MAX_NUM_SEQS", "return", ()),
-    "stop_max_batch_size": ("MAX_BATCH_SIZE", "return", ()),
-    "stop_whole_prompt": ("WHOLE_PROMPT", "return", ()),
-    "stop_preempted": ("PREEMPTED", "", ()),
-    "stop_preempted_plain": ("PREEMPTED", "", ()),
+# kind of fact: (the reason that is recorded, functions to look in first)
+RULES: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "stop_budget": ("BUDGET", ("step_is_full", "admit_waiting", "admit_prompts")),
+    "stop_budget_cut": ("BUDGET", ("next_chunk", "continue_prompts")),
+    "stop_budget_cut_new": ("BUDGET", ("next_chunk", "admit_waiting")),
+    "stop_budget_plain": ("BUDGET", ("schedule_running",)),
+    "stop_chunk_cap": ("CHUNK_CAP", ("next_chunk",)),
+    "stop_chunk_cap_new": ("CHUNK_CAP", ("next_chunk",)),
+    "stop_kv_blocks": ("REFUSED_KV_BLOCKS", ("has_blocks",)),
+    "stop_full_prompt": ("REFUSED_FULL_PROMPT", ()),
+    "stop_max_num_seqs": ("MAX_NUM_SEQS", ()),
+    "stop_max_batch_size": ("MAX_BATCH_SIZE", ()),
+    "stop_whole_prompt": ("WHOLE_PROMPT", ()),
+    "stop_preempted": ("PREEMPTED", ()),
+    "stop_preempted_plain": ("PREEMPTED", ()),
 }
 QUEUE = "num_waiting"  # what the loop that admits asks for
 
@@ -75,8 +75,8 @@ def deciding(engine: str) -> dict[str, tuple[int, tuple[int, ...]]]:
     """For each kind of stop the function and its lines, counted from 0, that decide it."""
     known = functions(engine)
     found = {}
-    for kind, (reason, words, first) in RULES.items():
-        at = _find(known, reason, words, first)
+    for kind, (reason, first) in RULES.items():
+        at = _find(known, reason, first)
         if at is not None:
             found[kind] = at
     at = _loop(known)
@@ -86,15 +86,13 @@ def deciding(engine: str) -> dict[str, tuple[int, tuple[int, ...]]]:
 
 
 def _find(
-    known: tuple[Function, ...], reason: str, words: str, first: tuple[str, ...]
+    known: tuple[Function, ...], reason: str, first: tuple[str, ...]
 ) -> tuple[int, tuple[int, ...]] | None:
     order = sorted(range(len(known)), key=lambda k: known[k].name not in first)
     for k in order:
-        lines = known[k].text.split("\n")
         for parents, statement in _statements(known[k].tree):
-            text = "\n".join(lines[statement.lineno - 1 : statement.end_lineno])
             simple = not isinstance(statement, ast.If | ast.While | ast.For)
-            if simple and _writes(statement, reason) and words in text:
+            if simple and _writes(statement, reason):
                 return k, _block(parents, statement)
     return None
 

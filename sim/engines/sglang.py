@@ -67,7 +67,7 @@ def schedule_prefill(state: State, replica: int) -> int:
         else:
             counters.stop_reason = reasons.BUDGET if n == chunk else reasons.KV_BLOCKS
         if n > 0:
-            ops.plan(state, replica, cut, n, needed)
+            ops.schedule_tokens(state, replica, cut, n, needed)
             tokens = in_pages(state, replica, n)
             chunk, budget, room = chunk - tokens, budget - tokens, room - tokens
     if counters.num_waiting > 0:
@@ -87,19 +87,21 @@ def admit_waiting(
         r = waiting_queue.head(state, replica)
         request = state.requests[r]
         if counters.num_scheduled >= policy.max_num_seqs - num_decoding:
-            ops.note(state, r, reasons.REFUSED_MAX_NUM_SEQS, num_decoding, policy.max_num_seqs)
+            ops.record_refusal(
+                state, r, reasons.REFUSED_MAX_NUM_SEQS, num_decoding, policy.max_num_seqs
+            )
             counters.batch_is_full = 1
             break
-        hits = kv.look_up(state, replica, r) if policy.enable_prefix_caching else 0
+        hits = kv.find_longest_cache_hit(state, replica, r) if policy.enable_prefix_caching else 0
         needed, outputs = (
             request.num_tokens - hits * policy.block_size,
             most_outputs(state, replica, r),
         )
-        left = room - kv.count_free(state, replica, hits) * policy.block_size
+        left = room - kv.num_free_hit_blocks(state, replica, hits) * policy.block_size
         whole = needed + clipped(outputs - request.num_output_tokens)
         if whole >= left:
             value, limit = kv.blocks_for(whole, policy.block_size), int(left) // policy.block_size
-            ops.note(state, r, reasons.REFUSED_KV_BLOCKS, value, max(limit, 0))
+            ops.record_refusal(state, r, reasons.REFUSED_KV_BLOCKS, value, max(limit, 0))
             counters.batch_is_full = 1
             break
         n, tokens = needed, in_pages(state, replica, needed)
@@ -107,10 +109,10 @@ def admit_waiting(
         if tokens > chunk:
             n = tokens = max(chunk, 0) // policy.block_size * policy.block_size
         if too_many or n == 0:
-            ops.note(state, r, reasons.REFUSED_BUDGET, needed, max(min(chunk, budget), 0))
+            ops.record_refusal(state, r, reasons.REFUSED_BUDGET, needed, max(min(chunk, budget), 0))
             return reasons.BUDGET
         ops.admit(state, replica, r, hits)
-        ops.plan(state, replica, r, n, needed)
+        ops.schedule_tokens(state, replica, r, n, needed)
         chunk, budget, room = chunk - tokens, budget - tokens, left - tokens
         if n == needed:
             room -= clipped(outputs)
@@ -173,7 +175,7 @@ def allocate(state: State, replica: int) -> bool:
     """
     leaves_a_cut = False
     for i in range(state.counters[replica].num_scheduled):
-        item = state.plan[replica, i]
+        item = state.scheduled[replica, i]
         take_pages(
             state, replica, np.int64(item.request), item.num_computed_tokens + item.num_tokens
         )
@@ -185,10 +187,10 @@ def allocate(state: State, replica: int) -> bool:
 def take_pages(state: State, replica: int, r: int, tokens: int) -> bool:
     """Give `r` the pages for its first `tokens` tokens; False when there are not enough."""
     request = state.requests[r]
-    if tokens > request.capacity and not kv.grow(state, replica, r, tokens):
+    if tokens > request.capacity and not kv.allocate_slots(state, replica, r, tokens):
         return False
     if state.policy[replica].enable_prefix_caching and tokens >= request.cache_at:
-        kv.enter_full_blocks(state, replica, r, tokens)
+        kv.cache_full_blocks(state, replica, r, tokens)
     return True
 
 
@@ -218,9 +220,9 @@ def plan_decodes(state: State, replica: int) -> None:
         r = state.running[replica, i]
         if is_decoding(state, r):
             if take_pages(state, replica, r, state.requests[r].num_computed_tokens + 1):
-                ops.plan(state, replica, r, 1, 1)
+                ops.schedule_tokens(state, replica, r, 1, 1)
             else:
-                ops.note(state, r, reasons.REFUSED_KV_BLOCKS, 1, counters.num_free_blocks)
+                ops.record_refusal(state, r, reasons.REFUSED_KV_BLOCKS, 1, counters.num_free_blocks)
 
 
 @njit_inner

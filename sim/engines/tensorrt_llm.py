@@ -73,8 +73,8 @@ def blocks_needed(state: State, replica: int, r: int, tokens: int):
     needed = kv.blocks_for(tokens, policy.block_size) - request.num_blocks
     if request.status == reasons.RUNNING or not policy.enable_prefix_caching:
         return needed, 0
-    hits = kv.look_up(state, replica, r)
-    return needed - hits + kv.count_free(state, replica, hits), hits
+    hits = kv.find_longest_cache_hit(state, replica, r)
+    return needed - hits + kv.num_free_hit_blocks(state, replica, hits), hits
 
 
 @njit_inline
@@ -112,12 +112,12 @@ def guaranteed_no_evict(state: State, replica: int, num_active: int) -> int:
         if is_generating(state, r):
             continue
         if closed:
-            ops.note(state, r, reasons.REFUSED_CLOSED_BATCH, n, n)
+            ops.record_refusal(state, r, reasons.REFUSED_CLOSED_BATCH, n, n)
             counters.stop_reason = reasons.MAX_BATCH_SIZE
             break
         needed, hits = blocks_needed(state, replica, r, most_tokens(state, replica, r))
         if needed > free:
-            ops.note(state, r, reasons.REFUSED_KV_BLOCKS, needed, free)
+            ops.record_refusal(state, r, reasons.REFUSED_KV_BLOCKS, needed, free)
             counters.stop_reason = reasons.KV_BLOCKS
             break
         let_in(state, replica, n, r, hits)
@@ -149,7 +149,9 @@ def max_utilization(state: State, replica: int, num_active: int) -> int:
             continue
         last = counters.num_running - 1
         if last < 0 or waiting_queue.arrived_before(state, running[last], r):
-            ops.note(state, r, reasons.REFUSED_KV_BLOCKS, needed, counters.num_free_blocks - used)
+            ops.record_refusal(
+                state, r, reasons.REFUSED_KV_BLOCKS, needed, counters.num_free_blocks - used
+            )
             counters.stop_reason = reasons.KV_BLOCKS
             break
         while active[end - 1] != running[last]:
@@ -263,7 +265,7 @@ def give(state: State, replica: int, num_fitting: int, num_served: int, left: in
     for k in range(num_served):
         r = candidates[k].request
         if candidates[k].num_tokens > 0 and state.requests[r].status != reasons.RUNNING:
-            hits = kv.look_up(state, replica, r) if candidates[k].num_hits > 0 else 0
+            hits = kv.find_longest_cache_hit(state, replica, r) if candidates[k].num_hits > 0 else 0
             ops.admit(state, replica, r, hits)
     for part in range(3):
         for k in range(num_served):
@@ -276,7 +278,7 @@ def give(state: State, replica: int, num_fitting: int, num_served: int, left: in
             kind = reasons.REFUSED_BUDGET
             if k == num_served and state.counters[replica].stop_reason == reasons.WHOLE_PROMPT:
                 kind = reasons.REFUSED_WHOLE_PROMPT
-            ops.note(state, candidate.request, kind, candidate.num_needed, left)
+            ops.record_refusal(state, candidate.request, kind, candidate.num_needed, left)
 
 
 @njit_inline
@@ -296,7 +298,7 @@ def serve(state: State, replica: int, r: int, n: int) -> None:
         request.num_computed_tokens + n,
     )
     if request.num_tokens > request.capacity:
-        kv.grow(state, replica, r, request.num_computed_tokens + needed)
+        kv.allocate_slots(state, replica, r, request.num_computed_tokens + needed)
     if state.policy[replica].enable_prefix_caching and computed >= request.cache_at:
-        kv.enter_full_blocks(state, replica, r, computed)
-    ops.plan(state, replica, r, n, needed)
+        kv.cache_full_blocks(state, replica, r, computed)
+    ops.schedule_tokens(state, replica, r, n, needed)

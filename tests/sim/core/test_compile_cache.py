@@ -85,7 +85,10 @@ def test_a_file_that_is_imported_inside_a_package_is_found(tmp_path: Path) -> No
     package.mkdir()
     files = {
         "__init__.py": "",
-        "kernel.py": "from sim import one\nfrom sim.two import x\nimport sim.three\n@njit_inner\ndef f(): 0\n",
+        "kernel.py": (
+            "from sim import one\nfrom sim.two import x\nimport sim.three\n"
+            "@njit_inner\ndef f(): return x\n"
+        ),
         "one.py": "from sim.four import y\n",
         "two.py": "x = 1\n",
         "three.py": "def f():\n    from sim import five\n",
