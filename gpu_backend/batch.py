@@ -44,7 +44,7 @@ def rows_of(state: State, replica: int) -> Rows:
     A static batch computes a rectangle: prompts padded to the longest, and a token for finished
     members; the extra tokens are not sampled. Their KV is written to blocks that the member holds,
     after its own tokens, where no query attends."""
-    plan = state.plan[replica, : state.counters[replica].num_scheduled]
+    plan = state.scheduled[replica, : state.counters[replica].num_scheduled]
     request = plan.request.astype(np.int64)
     start, count = plan.num_computed_tokens.astype(np.int64), plan.num_tokens.astype(np.int64)
     rows = Rows(request, start, count, np.arange(len(plan)), count == plan.num_needed)

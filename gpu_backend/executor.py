@@ -83,7 +83,7 @@ class Executor:
     ) -> tuple[tuple[int, int], ...]:
         """Sample, store the tokens, flag requests that stop; in plan order."""
         requests = state.requests
-        rows = [int(state.plan[0, item].request) for item in batch.items]
+        rows = [int(state.scheduled[0, item].request) for item in batch.items]
         places = [int(requests[r].num_tokens) for r in rows]
         wanted = [(self.asked.sampling[r], place) for r, place in zip(rows, places, strict=True)]
         found = sample(logits, wanted)

@@ -22,7 +22,7 @@ from gpu_backend.device import OutOfMemory
 from gpu_backend.executor import Executed, Executor
 from gpu_backend.measure import STEP_TIME, Neighbours, contamination
 from sim.cluster import loop, simulator
-from sim.cluster.cluster_state import World
+from sim.cluster.cluster_state import ClusterState
 from sim.core import reasons
 from sim.core import scheduler_ops as ops
 from sim.core.recording import Recording
@@ -72,7 +72,7 @@ def serve(
 
     cancelled: polled before every layer; on_step: called when the tokens of a step are on the host,
     with the state after `complete`. limits.deadline_s: wall seconds of the whole run."""
-    state, world = simulator.prepare(
+    state, cluster = simulator.prepare(
         asked.requests.copy(),
         asked.runs.copy(),
         policy,
@@ -96,19 +96,19 @@ def serve(
     planned = False  # a step that has not been executed
     try:
         while True:
-            outcome = loop.next_step(state, world, engines)
+            outcome = loop.next_step(state, cluster, engines)
             if outcome == loop.NO_ROOM:
-                state = simulator.with_more_room(state, world)
+                state = simulator.with_more_room(state, cluster)
                 continue
             if outcome != loop.PLANNED:
-                status, reason = simulator.explain_outcome(outcome, state, world)
+                status, reason = simulator.explain_outcome(outcome, state, cluster)
                 break
             planned = True
             check()
-            executed = executor.execute(state, 0, world.flags)
-            loop.finish_step(state, world, 0, executed.seconds)
+            executed = executor.execute(state, 0, cluster.flags)
+            loop.finish_step(state, cluster, 0, executed.seconds)
             planned = False
-            world.flags[:] = reasons.NOT_FINISHED
+            cluster.flags[:] = reasons.NOT_FINISHED
             times.append(executed.times)
             on_step(state, executed)
     except Cancelled as stop:
@@ -121,13 +121,13 @@ def serve(
         error = f"step {len(times)} failed: {type(crash).__name__}: {first_line(crash)}"
     if planned:
         take_back(state)
-    state = abort_all(state, world)
+    state = abort_all(state, cluster)
     rows = np.array(times, STEP_TIME)
     others, stolen = neighbours.look()
     flagged = float(rows["flagged"].mean()) if len(rows) else 0.0
     wall_s = time.perf_counter() - started_s
     return Served(
-        recording=simulator.close(state, world, status, reason),
+        recording=simulator.close(state, cluster, status, reason),
         times=rows,
         outputs=outputs_of(state.requests, executor.tokens),
         error=error,
@@ -144,11 +144,11 @@ def take_back(state: State) -> None:
     ops.cancel_step(state, 0)
 
 
-def abort_all(state: State, world: World) -> State:
+def abort_all(state: State, cluster: ClusterState) -> State:
     """Free the blocks of all remaining requests."""
     left = [r for r in range(len(state.requests)) if state.requests[r].status in LIVE]
     if left:
-        state = simulator.with_more_room(state, world)
+        state = simulator.with_more_room(state, cluster)
         for r in left:
             ops.abort(state, r, float(state.counters[0].now_s))
     return state

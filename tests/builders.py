@@ -95,7 +95,7 @@ class Server:
         """schedule(): (request, tokens, computed before) in batch order."""
         columns(self.state.log)["num_events"] = 0
         dispatch.schedule(self.state, 0)
-        return rows_of(self.state.plan[0], self.count("num_scheduled"), *PLANNED)
+        return rows_of(self.state.scheduled[0], self.count("num_scheduled"), *PLANNED)
 
     def complete(self) -> list[int]:
         """complete(): who finished."""

@@ -8,7 +8,7 @@ import pytest
 
 from sim.cluster import simulator
 from sim.cluster.cluster_state import BOTH, ROUTERS
-from sim.cluster.topology import Fleet
+from sim.cluster.topology import Topology
 from sim.core.recording import Recording
 from sim.core.requests import Table, empty_requests
 from sim.engines.registry import ENGINE_IDS
@@ -64,8 +64,8 @@ def test_a_router_in_front_of_one_server_changes_nothing(name: str) -> None:
     alone = simulator.run(table, runs, rows_of(name), linear_latency(1))
     assert len(alone.steps) > 50
     for router in range(len(ROUTERS) - 1):
-        fleet = Fleet(roles=(BOTH,), kv_token_bytes=(0.0,), router=router)
-        routed = simulator.run(table, runs, rows_of(name), linear_latency(1), fleet=fleet)
+        topology = Topology(roles=(BOTH,), kv_token_bytes=(0.0,), router=router)
+        routed = simulator.run(table, runs, rows_of(name), linear_latency(1), topology=topology)
         assert_same(alone, routed)
 
 
@@ -104,7 +104,7 @@ def test_two_servers_in_turn_are_two_lone_servers(pair: tuple[str, str]) -> None
     """Also of two engines in one cluster."""
     table, runs = table_of(80, 2)
     policy = rows_of(*pair)
-    fleet = Fleet(roles=(BOTH, BOTH), kv_token_bytes=(0.0, 0.0))
-    both = simulator.run(table, runs, policy, linear_latency(2), fleet=fleet)
+    topology = Topology(roles=(BOTH, BOTH), kv_token_bytes=(0.0, 0.0))
+    both = simulator.run(table, runs, policy, linear_latency(2), topology=topology)
     assert both.status == "finished"
     check_each_alone(both, table, runs, policy)

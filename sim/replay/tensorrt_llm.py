@@ -8,7 +8,7 @@ from sim.core import reasons, waiting_queue
 from sim.core.state import POLICY, records
 from sim.engines import dispatch
 from sim.engines.tensorrt_llm import CAPACITY_POLICIES, CHUNKING_POLICIES
-from sim.replay.case import Case, Engine, events_of, state_of, table_of, walk
+from sim.replay.case import Case, Schema, events_of, state_of, table_of, walk
 from sim.replay.sarathi_serve import recorded
 
 NO_LIMIT = 1 << 30
@@ -62,4 +62,4 @@ def skip(document: dict[str, Any]) -> str | None:
     return None
 
 
-TENSORRT_LLM = Engine(replay_tensorrt_llm, recorded, skip)
+TENSORRT_LLM = Schema(replay_tensorrt_llm, recorded, skip)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sim.cluster.cluster_state import ROLES, ROUTERS
-from sim.cluster.topology import Fleet
+from sim.cluster.topology import Topology
 from sim.engines.registry import engine_spec
 from sim.hardware import catalog
 from sim.scenario.resolve import ResolvedReplica
@@ -51,14 +51,14 @@ def complain(field: str, text: str) -> None:
     raise ScenarioError([f"{field}: {text}"], field)
 
 
-def fleet_of(scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Fleet:
+def fleet_of(scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Topology:
     """How the servers are connected. `replicas`: one entry per server. ScenarioError."""
     total = sum(replica.num_gpu_blocks for replica in replicas)
     if total > MOST_BLOCKS:
         complain(
             "replicas", f"{total:,} KV blocks in all; at most {MOST_BLOCKS:,} can be simulated"
         )
-    fleet = Fleet(
+    topology = Topology(
         roles=tuple(ROLES.index(replica.replica.role) for replica in replicas),
         kv_token_bytes=(0.0,) * len(replicas),
         router=ROUTERS.index(scenario.router.kind),
@@ -66,9 +66,9 @@ def fleet_of(scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Fleet:
         seed=scenario.seed,
     )
     if scenario.disaggregation is None:
-        return fleet
+        return topology
     check_alike(replicas)
-    return disaggregated(fleet, scenario, replicas)
+    return disaggregated(topology, scenario, replicas)
 
 
 def check_alike(replicas: Sequence[ResolvedReplica]) -> None:
@@ -117,7 +117,9 @@ def no_model(replica: ResolvedReplica) -> str:
     )
 
 
-def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Fleet:
+def disaggregated(
+    topology: Topology, scenario: Scenario, replicas: Sequence[ResolvedReplica]
+) -> Topology:
     """The fleet with its link and its rules."""
     spec, link, first = scenario.disaggregation, scenario.link, replicas[0]
     assert spec is not None
@@ -138,12 +140,12 @@ def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence[ResolvedR
         complain("disaggregation.early_rejection", "needs an slo to check requests against")
     gaps = [slo.tpot_s, slo.itl_s] if slo is not None else []
     bandwidth, latency_s, per_descriptor_s, handover_s = link_numbers(link)
-    return Fleet(
-        roles=fleet.roles,
+    return Topology(
+        roles=topology.roles,
         kv_token_bytes=(token_bytes,) * len(replicas),
         disaggregated=True,
-        router=fleet.router,
-        decode_router=fleet.decode_router,
+        router=topology.router,
+        decode_router=topology.decode_router,
         bandwidth=bandwidth,
         latency_s=latency_s,
         per_descriptor_s=per_descriptor_s,

@@ -87,7 +87,7 @@ def test_each_transfer_goes_from_the_prefill_to_the_decode_lane(plain: Result):
         "Prefill pool", "Decode pool", "Co-located",
     ]  # fmt: skip
     assert prefill["linked_to"] == 1
-    ways = plain.recording.journeys[: len(plain.recording.requests)]
+    ways = plain.recording.kv_transfers[: len(plain.recording.requests)]
     for k in (0, 1):
         assert arrays[f"{k}.transfer_start"] == pytest.approx(ways.start_s, rel=1e-6)
         assert arrays[f"{k}.transfer_stop"] == pytest.approx(ways.end_s, rel=1e-6)
@@ -119,7 +119,7 @@ def test_waiting_for_blocks_is_drawn_from_the_hand_over_on():
     result = run(BY_ID["pd_decode_full"].setup)
     recording = pools.decode_pool(result.recording, controller.servers_of(result, DECODE))
     _, arrays = packing.drawn(recording, result)
-    handed = result.recording.journeys[: len(result.recording.requests)].prefill_end_s
+    handed = result.recording.kv_transfers[: len(result.recording.requests)].prefill_end_s
     assert arrays["row_arrival"] == pytest.approx(handed, rel=1e-6)
     assert arrays["wait_stop"].max() - arrays["wait_start"].min() > 1.0
 
@@ -173,7 +173,7 @@ def test_unused_kv_doubles_the_time_to_the_first_token():
     """Alone on both servers: the prompt is computed twice, one after the other."""
     alone = replace(PLAIN, requests=1, budget=8192, link="nvlink_hopper")
     used, unused = (run(replace(alone, unused=share)) for share in (0, 1))
-    prefill_s = used.recording.journeys.prefill_end_s[0] - used.recording.requests.arrival_s[0]
+    prefill_s = used.recording.kv_transfers.prefill_end_s[0] - used.recording.requests.arrival_s[0]
     assert unused.summary["ttft_s"]["max"] == pytest.approx(2 * prefill_s, rel=0.02)
     assert used.summary["ttft_s"]["max"] < 1.15 * prefill_s
 
@@ -212,7 +212,7 @@ def test_the_formula_is_what_the_run_moves(plain: Result):
 
 def test_the_flow_has_the_times_of_the_run(plain: Result):
     steps = request_flow.steps(plain, 0)
-    request, way = plain.recording.requests[0], plain.recording.journeys[0]
+    request, way = plain.recording.requests[0], plain.recording.kv_transfers[0]
     times = [step.at_s for step in steps]
     assert times == sorted(times)
     assert times[-1] == pytest.approx(request.end_s - request.arrival_s)

@@ -36,14 +36,20 @@ def test_every_stop_of_vllm_v1_has_its_lines():
 @pytest.mark.parametrize(
     ("kind", "expected"),
     [
-        ("stop_budget", "return reasons.BUDGET"),
+        ("stop_budget", "if budget == 0:"),
         ("stop_budget_cut", "n = budget"),
         ("stop_budget_cut_new", "if n > budget:"),
-        ("stop_chunk_cap", "n = policy.long_prefill_token_threshold"),
-        ("stop_kv_blocks", "return reasons.REFUSED_KV_BLOCKS, needed"),
-        ("stop_full_prompt", "return reasons.REFUSED_FULL_PROMPT, needed"),
+        ("stop_chunk_cap", "if n < needed:"),
+        ("stop_kv_blocks", "ops.record_refusal(state, r, reasons.REFUSED_KV_BLOCKS, needed, free)"),
+        (
+            "stop_full_prompt",
+            "ops.record_refusal(state, r, reasons.REFUSED_FULL_PROMPT, needed, free)",
+        ),
         ("stop_max_num_seqs", "if counters.num_running >= policy.max_num_seqs:"),
-        ("stop_whole_prompt", "if not policy.enable_chunked_prefill:"),
+        (
+            "stop_whole_prompt",
+            "if not policy.enable_chunked_prefill and cap(policy, needed) > budget:",
+        ),
         ("stop_queue_empty", "while counters.num_waiting > 0:"),
     ],
 )

@@ -157,7 +157,7 @@ def replay(scenario: Scenario) -> Replay:
     if int(resolved.policy[0].num_gpu_blocks) - 1 > MOST_BLOCKS:
         raise ValueError(f"at most {MOST_BLOCKS} KV blocks can be drawn")
     workload, _ = workload_of(scenario)
-    state, world = simulator.prepare(
+    state, cluster = simulator.prepare(
         to_requests(workload),
         workload.runs,
         resolved.policy,
@@ -170,16 +170,16 @@ def replay(scenario: Scenario) -> Replay:
     outcome = loop.SLICE_OVER
     while outcome in (loop.SLICE_OVER, loop.NO_ROOM):
         taken = int(state.log[0].num_steps)
-        outcome = loop.run_slice(state, world, engines, loop.LONE, 1)
+        outcome = loop.run_slice(state, cluster, engines, loop.COLOCATED, 1)
         if outcome == loop.NO_ROOM:
-            state = simulator.with_more_room(state, world)
+            state = simulator.with_more_room(state, cluster)
         if int(state.log[0].num_steps) > taken:
             recorder.take(state)
-    status, reason = simulator.explain_outcome(outcome, state, world)
+    status, reason = simulator.explain_outcome(outcome, state, cluster)
     return Replay(
         resolved=resolved,
         workload=workload,
-        recording=simulator.close(state, world, status, reason),
+        recording=simulator.close(state, cluster, status, reason),
         kinds=np.array(recorder.kinds).reshape(-1, len(state.blocks[0]) - 1),
         owners=np.array(recorder.owners).reshape(-1, len(state.blocks[0]) - 1),
         hashes=np.array(recorder.hashes).reshape(-1, len(state.blocks[0]) - 1),

@@ -41,7 +41,8 @@ def steps(result: Result, r: int) -> list[Step]:
 def unordered_steps(result: Result, r: int) -> list[Step]:
     """The same, place by place: with streaming the KV leaves before its prompt is computed."""
     recording = result.recording
-    request, leg, way = recording.requests[r], recording.legs[r], recording.journeys[r]
+    request, leg = recording.requests[r], recording.prefill_requests[r]
+    way = recording.kv_transfers[r]
     arrival = float(request.arrival_s)
     if request.status == reasons.REJECTED:
         why = rejection(reasons.REJECTIONS[request.rejection])

@@ -38,9 +38,9 @@ def by_server(recording: Recording, servers: Sequence[int] | None = None) -> Rec
     place = np.full(len(recording.steps), -1)
     place[order] = np.arange(len(order))
     requests = recording.requests.copy()
-    if len(recording.legs):
+    if len(recording.prefill_requests):
         of_legs(recording, items)
-        requests.first_scheduled_s = recording.legs.first_scheduled_s
+        requests.first_scheduled_s = recording.prefill_requests.first_scheduled_s
     return replace(
         recording,
         steps=steps,
@@ -55,7 +55,7 @@ def of_legs(recording: Recording, items: Table) -> None:
     n = len(recording.requests)
     legs = items.request >= n
     items.request[legs] -= n
-    kept = recording.requests.first_token_s == recording.journeys.prefill_end_s[:n]
+    kept = recording.requests.first_token_s == recording.kv_transfers.prefill_end_s[:n]
     items.num_needed[legs & ~kept[items.request]] += 1
 
 
@@ -65,7 +65,7 @@ def events_of(recording: Recording, steps: Table, place: np.ndarray) -> Table:
     known = recording.events[recording.events.step < len(place)]
     events = known[place[known.step] >= 0].copy()
     events.step = place[events.step]
-    if len(recording.legs):
+    if len(recording.prefill_requests):
         events.request[events.request >= n] -= n
     events = events[np.argsort(events.step, kind="stable")]
     steps.first_event = np.searchsorted(events.step, np.arange(len(steps)))
@@ -87,13 +87,13 @@ def ranges(recording: Recording) -> list[list[int]]:
 
 def prefill_pool(recording: Recording, servers: Sequence[int]) -> Recording:
     """What the prefill servers did: the rows are the legs, a request each."""
-    return replace(by_server(recording, servers), requests=recording.legs.copy())
+    return replace(by_server(recording, servers), requests=recording.prefill_requests.copy())
 
 
 def decode_pool(recording: Recording, servers: Sequence[int]) -> Recording:
     """What the decode servers did: a request arrives there when it was handed over."""
     pool = by_server(recording, servers)
-    ways = recording.journeys[: len(recording.requests)]
+    ways = recording.kv_transfers[: len(recording.requests)]
     requests = recording.requests.copy()
     here = np.fmin(ways.prefill_end_s, ways.start_s)
     never = (ways.target < 0) & (ways.stage <= PREFILLING)
@@ -105,9 +105,9 @@ def kv_transfers(recording: Recording, shown: np.ndarray, t0: float) -> dict[str
     """The transfers of the rows: row, from, until (seconds from t0), and how each ended."""
     empty = {name: np.zeros(0, np.uint8) for name in ("transfer_row", "transfer_outcome")}
     empty |= {name: np.zeros(0, np.float32) for name in ("transfer_start", "transfer_stop")}
-    if not len(recording.legs):
+    if not len(recording.prefill_requests):
         return empty
-    ways = recording.journeys[shown]
+    ways = recording.kv_transfers[shown]
     began = np.flatnonzero(~np.isnan(ways.start_s))
     steps = recording.steps
     end = float((steps.start_s + steps.duration_s).max()) if len(steps) else 0.0
