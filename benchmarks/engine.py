@@ -41,7 +41,7 @@ from gpu_backend.runner import Runner
 from gpu_backend.serving import Served, serve
 from sim.core.requests import Table
 from sim.core.state import POLICY, records
-from sim.engines.knobs import VllmV1
+from sim.engines.knobs.vllm_v1 import VllmV1
 
 REQUESTS, PROMPT, OUTPUT = 8, 64, 32
 DECODE_CONTEXT = 128

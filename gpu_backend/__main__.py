@@ -1,7 +1,7 @@
-"""`python -m gpu_backend`: the real engine without a browser.
+"""`python -m gpu_backend`: the real engine on the command line.
 
 Exit 0 on success; 2 with one sentence on stderr for bad input or a run that failed; 130 when
-interrupted before there was anything to tell.
+interrupted before there was a result.
 """
 
 import json
@@ -13,7 +13,7 @@ from typing import Any
 
 from sim.cli.exit_status import INTERRUPTED
 
-# torch takes seconds to load, and Ctrl-C may come in them; an exception would get lost in an import
+# torch takes seconds to load; an exception from Ctrl-C would be lost in an import
 before = signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED))
 try:
     import click
@@ -46,7 +46,7 @@ def gpu_backend() -> None:
 
 @gpu_backend.command("models")
 def models_command() -> None:
-    """What can be run here, what is downloaded, and where."""
+    """List the models that can run here and where they are stored."""
     device = choose()
     where = f"{device.title}, {device.dtype_name}, {device.threads} CPU threads"
     click.echo(f"runs on {where}")
@@ -77,7 +77,9 @@ def stage_words(stage: str, share: float | None) -> str:
 @gpu_backend.command("run")
 @click.option("--model", default=model_zoo.DEFAULT, show_default=True, help="See `models`.")
 @click.option("--scenario", type=click.Path(path_type=Path), help="Default: chats, a long prompt.")
-@click.option("--seed", type=click.IntRange(0, 2**63 - 1), help="In place of the scenario's seed.")
+@click.option(
+    "--seed", type=click.IntRange(0, 2**63 - 1), help="Overrides the seed of the scenario."
+)
 @click.option(
     "--temperature", type=click.FloatRange(*TEMPERATURES), default=0.0, help="0 is greedy."
 )
@@ -93,7 +95,7 @@ def run_command(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Serve a scenario's requests for real, then simulate the same beside it.
+    """Run the requests of a scenario on the real engine, then simulate the same requests.
 
     Ctrl-C ends the run and keeps what was measured so far.
     """
@@ -123,21 +125,22 @@ def run_command(
 
 
 def notes_of(scenario: Scenario, run: RealRun) -> list[str]:
-    """How a run ended, where it did not finish, and whether its times count."""
+    """Notes: how a run ended, and whether its times are reliable."""
     notes = []
     if run.recording.status != "finished":
         status = run.recording.status
         reason = run.recording.reason or status
         notes.append(reason if reason.startswith(status) else f"{status}: {reason}")
     if run.served.contaminated_why is not None:
-        notes.append(f"the times are not those of a quiet machine: {run.served.contaminated_why}")
+        why = run.served.contaminated_why
+        notes.append(f"the machine was not quiet, so the times are not reliable: {why}")
     if scenario.replicas[0].latency.kind in ("linear", "roofline"):
         notes.append("simulated with a first guess: this machine's bandwidth and GEMM peak")
     return notes
 
 
 def table(comparison: Comparison) -> str:
-    """The figures as text, times in ms."""
+    """The metrics as text, times in ms."""
     run = comparison.run
     lines = [
         f"{run.device.title}, {run.device.dtype_name}, {run.device.threads} threads; {run.backend}",
@@ -177,7 +180,7 @@ gpu_backend.add_command(serve_check_command)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the command line; what it raises becomes an exit status and a sentence."""
+    """Run the command line; exceptions become an exit status and a message."""
     try:
         status = gpu_backend.main(
             args=arguments, prog_name="python -m gpu_backend", standalone_mode=False

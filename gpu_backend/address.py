@@ -1,8 +1,8 @@
 """Which server may be measured, and with which key.
 
-The operator of this program decides: loopback is allowed on the command line, every other host
-must stand in $BATCHSCOPE_ENDPOINTS (`host` or `host:port`, separated by commas). A page offers
-nothing but what that variable names, since there somebody else's browser asks. A key comes from
+The operator decides: loopback is allowed on the command line; every other host must be listed in
+$BATCHSCOPE_ENDPOINTS (`host` or `host:port`, separated by commas). A page offers only the hosts of
+that variable, since its browser may be on another machine. A key comes from
 $BATCHSCOPE_ENDPOINT_KEY only; it is sent to the server and appears nowhere else.
 """
 
@@ -21,7 +21,7 @@ Api = Literal["completions", "chat"]
 
 
 class EndpointError(ValueError):
-    """A server that may not or cannot be measured, in words for the reader."""
+    """A server that may not or cannot be measured."""
 
 
 @dataclass(frozen=True)
@@ -34,11 +34,11 @@ class Endpoint:
 
     @property
     def url(self) -> str:
-        """Where requests go."""
+        """The URL that requests are sent to."""
         return f"{self.base}/{'chat/completions' if self.api == 'chat' else 'completions'}"
 
     def without_key(self, text: str) -> str:
-        """What a server said, without the key that it may repeat."""
+        """A message of the server, without the key that it may repeat."""
         return text.replace(self.key, "***") if self.key else text
 
 
@@ -52,7 +52,8 @@ def endpoint_of(
     url: str, *, environment: Mapping[str, str] = os.environ, loopback: bool = True
 ) -> Endpoint:
     """The server at `url`: its root, its /v1, or one of its two completion paths. EndpointError
-    where it is no such URL or not allowed. loopback: is this machine allowed without being named?
+    for another URL or one that is not allowed. loopback: this machine is allowed without being
+    listed.
     """
     try:
         parts = urlsplit(url.strip())
@@ -81,7 +82,7 @@ def refusal(host: str, port: int, hosts: tuple[str, ...], loopback: bool) -> str
     allowed = (["this machine (localhost)"] if loopback else []) + list(hosts)
     return (
         f"{join(host, port)} is not allowed; allowed: {', '.join(allowed) or 'none'}. "
-        f"Whoever runs this program names others in ${ENDPOINTS}"
+        f"The operator lists others in ${ENDPOINTS}"
     )
 
 
@@ -95,7 +96,7 @@ def join(host: str, port: int) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Names of this machine. No other name is looked up: it could resolve to anything."""
+    """Names of this machine. No other name is resolved."""
     if host == "localhost":
         return True
     try:
@@ -107,5 +108,7 @@ def is_loopback(host: str) -> bool:
 def key_of(environment: Mapping[str, str]) -> str | None:
     key = environment.get(KEY, "").strip()
     if not key.isascii() or not key.isprintable() or " " in key:
-        raise EndpointError(f"${KEY} holds characters that no key has (its value is not shown)")
+        raise EndpointError(
+            f"${KEY} contains characters that are not allowed in a key (its value is not shown)"
+        )
     return key or None

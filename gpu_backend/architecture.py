@@ -1,8 +1,8 @@
-"""What a Llama-family decoder looks like: its shape, and what else its forward pass has to know.
+"""The architecture of a Llama-family decoder: its shape and the constants of its forward pass.
 
 One dataclass covers Llama, Qwen2 (biases on Q, K, V) and Qwen3 (QK-norm). It comes from a named
-shape of the catalogue or from the config.json of a Hugging Face folder; whatever that file asks for
-and the decoder here does not compute is refused, never ignored.
+shape of the catalogue or from the config.json of a Hugging Face folder; features in that file that
+the decoder does not compute are refused, never ignored.
 """
 
 import json
@@ -27,7 +27,8 @@ class RopeScaling:
     original_max_position_embeddings: int
 
     def stretch(self, frequency: float) -> float:
-        """Long wavelengths are slowed down by `factor`, short ones kept, those between blended."""
+        """Long wavelengths are stretched by `factor`, short ones kept, those in between
+        interpolated."""
         wavelength = 2 * math.pi / frequency
         longest = self.original_max_position_embeddings / self.low_freq_factor
         shortest = self.original_max_position_embeddings / self.high_freq_factor
@@ -64,7 +65,7 @@ class Architecture:
         return self.shape.num_heads // self.shape.num_kv_heads
 
     def frequencies(self) -> list[float]:
-        """Rotary frequencies, radians a position, one for each pair of a head's dimensions."""
+        """Rotary frequencies in radians per position, one for each pair of dimensions of a head."""
         dim = self.shape.head_dim
         plain = [self.rope_theta ** (-2 * k / dim) for k in range(dim // 2)]
         if self.rope_scaling is None:
@@ -116,7 +117,7 @@ def named(name: str) -> Architecture:
 
 # --- config.json ----------------------------------------------------------------------------------
 
-# Keys that change the computation, and the values that leave it as it is here.
+# Keys that change the computation, and the values that are supported.
 PLAIN_VALUES: dict[str, tuple[Any, ...]] = {
     "hidden_act": ("silu",),
     "use_sliding_window": (False, None),
@@ -128,8 +129,8 @@ FAMILIES = ("llama", "qwen2", "qwen3")
 
 
 def from_config(folder: Path) -> Architecture:
-    """The architecture that the config.json of a folder describes. ValueError in words for a file
-    that is missing, is no JSON, or asks for something that is not computed here."""
+    """The architecture that the config.json of a folder describes. ValueError for a file that is
+    missing, is not JSON, or needs an unsupported feature."""
     path = folder / "config.json"
     try:
         text = path.read_text(encoding="utf-8")

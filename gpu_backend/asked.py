@@ -1,7 +1,7 @@
-"""What a real run is asked: prompts as token ids, how much to generate, how to sample.
+"""The inputs of a real run: prompts as token ids, max_tokens, sampling.
 
 The request table is the simulator's. Real outputs are written into the run table behind the prompt,
-so that the prefix cache hashes and compares what was really generated.
+so that the prefix cache hashes and compares the tokens that were generated.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 class Asked:
     """n requests in order of arrival. `requests` and `runs` are templates: `start` copies them.
 
-    tokens: (n, longest prompt + outputs) prompts, zeros behind them. stop_ids: tokens that end a
+    tokens: (n, longest prompt + outputs) prompts, padded with zeros. stop_ids: tokens that end a
     generation; empty where outputs run to max_tokens.
     """
 
@@ -48,10 +48,9 @@ def ask(
 ) -> Asked:
     """Requests for these prompts. ValueError for an empty prompt or a max_tokens below 1.
 
-    arrival_s ascends (default: all at 0). Greedy without `sampling`; of one for all, request k
-    draws with its seed + k. `table`: a request table that
-    already says who arrives when and where generation ends (a scenario's); its rows are copied.
-    """
+    arrival_s ascends (default: all at 0). Greedy without `sampling`; with a single Sampling,
+    request k draws with its seed + k. `table`: a request table with arrivals and output lengths (of
+    a scenario); its rows are copied."""
     n = len(prompts)
     asked = np.broadcast_to(np.asarray(max_tokens, np.int64), (n,))
     for k, prompt in enumerate(prompts):
@@ -83,7 +82,7 @@ def ask(
 
 
 def run_table(tokens: Ints, lengths: Ints, outputs: NDArray[np.int32], requests: Table) -> Table:
-    """The run table of the prompts, with room for a run a generated token behind each; sets
+    """The run table of the prompts, with room for one run per generated token after each; sets
     first_run and num_runs."""
     begins = [
         np.flatnonzero(np.diff(tokens[k, : lengths[k]], prepend=-2) != 1)

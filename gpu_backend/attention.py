@@ -1,12 +1,12 @@
-"""Attention over paged KV with plain torch: the route of the CPU, and what a GPU falls back to.
+"""Attention over paged KV with plain torch: used on a CPU, and as the fallback on a GPU.
 
-Query heads that share a KV head are grouped, never the KV repeated: a decode's group is a short
+Query heads that share a KV head are grouped; the KV is not repeated: a decode's group is a short
 matrix of queries; for a chunk the KV is a view with stride 0 along the group. Decodes are taken in
 tiles: neighbours of similar length, about TILE_TOKENS tokens of KV together, gathered by whole
 blocks and padded with the null block, which holds zeros. A chunk of a prompt attends to the
 request's pages gathered to its exact length.
 
-The step's own keys and values are written before anything is read, so that chunks, decodes and
+The keys and values of the step are written before any are read, so that chunks, decodes and
 prefix hits within one step see the same KV.
 """
 
@@ -53,7 +53,7 @@ class Chunk:
 
 @dataclass(frozen=True)
 class TiledMetadata:
-    """The tiles and chunks of a step, the same in every layer."""
+    """The tiles and chunks of a step; all layers use the same."""
 
     tiles: tuple[Tile, ...]
     chunks: tuple[Chunk, ...]
@@ -93,7 +93,7 @@ class TiledAttention:
     # --- once a step ------------------------------------------------------------------------------
 
     def prepare(self, batch: Batch) -> TiledMetadata:
-        """What every layer needs to know of the batch."""
+        """The metadata of the batch that every layer needs."""
         held = batch.held[: batch.num_single]
         if batch.rectangle and len(held):
             held = np.full_like(held, held.max())

@@ -1,8 +1,8 @@
-"""From a plan to tensors: which token stands where in the flat batch of a step.
+"""The flat batch of a step: the position of every scheduled token.
 
 A plan is a list of (request, tokens this step, tokens computed before). Its tokens are laid out
-one request after the other without padding: single tokens first, from short to long, so that
-attention can take neighbours together; then the chunks of prompts. Pure NumPy: no device, no model.
+request by request without padding: single tokens first, sorted by context so that attention can
+group neighbours, then the chunks of prompts. Pure NumPy: no device, no model.
 """
 
 from dataclasses import dataclass
@@ -21,10 +21,10 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Rows:
-    """What a step computes, one element a request, in plan order; padding of a static batch last.
+    """The rows of a step, one element per request in plan order; padding of a static batch last.
 
-    start: tokens computed before; count: tokens of this step; item: its place in the plan, -1 for
-    padding; samples: whether its last token's logits are wanted.
+    start: tokens computed before; count: tokens of this step; item: its index in the plan, -1 for
+    padding; samples: whether the logits of its last token are needed.
     """
 
     request: Ints
@@ -41,11 +41,10 @@ class Rows:
 def rows_of(state: State, replica: int) -> Rows:
     """The rows of the planned step.
 
-    A static batch computes a rectangle: prompts as long as the longest, and a token for members
-    that are done; the extra tokens are rows that nobody samples. Their KV lands in blocks that the
-    member holds anyway, behind its own tokens, where nobody attends to it.
-    """
-    plan = state.plan[replica, : state.counters[replica].num_scheduled]
+    A static batch computes a rectangle: prompts padded to the longest, and a token for finished
+    members; the extra tokens are not sampled. Their KV is written to blocks that the member holds,
+    after its own tokens, where no query attends."""
+    plan = state.scheduled[replica, : state.counters[replica].num_scheduled]
     request = plan.request.astype(np.int64)
     start, count = plan.num_computed_tokens.astype(np.int64), plan.num_tokens.astype(np.int64)
     rows = Rows(request, start, count, np.arange(len(plan)), count == plan.num_needed)
@@ -82,8 +81,9 @@ class Batch:
 
     token_ids, positions, slots: (T,), where slot = block * block_size + offset is where a token's
     KV goes. query_start: (R + 1,) first token of each row. context: (R,) tokens that a row's last
-    token attends to. block_table: (R, most blocks), 0 behind a row's own. sampled: token indices
-    whose logits are wanted, in the order of `items`, their places in the plan. fresh_blocks: blocks
+    token attends to. block_table: (R, most blocks), padded with 0. sampled: token indices
+    whose logits are needed, in the order of `items`, their indices in
+    the plan. fresh_blocks: blocks
     first written in this step; tails: their slots that stay unwritten. held: (R,) blocks that hold
     a row's context. rectangle: every row counts as long as the longest (static batching).
     """
@@ -114,7 +114,8 @@ class Batch:
 
 
 def make_batch(rows: Rows, tokens: Ints, tables: list[Ints], block_size: int) -> Batch:
-    """Lay out `rows`. tokens: (n, longest) known token ids of every request, anything behind them;
+    """Lay out `rows`. tokens: (n, longest) known token ids of every request, with arbitrary
+    padding;
     tables: the block ids of each row's request."""
     order = np.lexsort((np.where(rows.count == 1, rows.start, 0), rows.count > 1))
     request, start, count = rows.request[order], rows.start[order], rows.count[order]

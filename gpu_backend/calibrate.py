@@ -1,14 +1,14 @@
-"""From measured steps to a profile: how long a step of this machine takes, and how sure that is.
+"""Fit a profile to measured steps: step times of this machine, and their error.
 
     seconds = step + p P + d D + c C + x X + e [P > 0 or D > G] [+ h max(T0, P + D)]
 
 P prefill tokens, D decodes, C sum of the decodes' contexts, X sum of n (start + n / 2) over
 chunks: the load columns of recording.STEP. Non-negative least squares, each step weighted by
-1 / seconds, so that relative errors count alike and no coefficient comes out negative, as plain
-least squares gives them on noisy steps. The hinge is a floor under the token term: a step reads
-all weights however few its tokens. G is how many decodes the engine runs as a whole
-(runner.Runner.most_rows); 0 leaves that term out. 30% of the steps are held out by a seed; every
-error reported is theirs. Calibrate on steps of a real workload, in situ: queueing amplifies a bias.
+1 / seconds, so that relative errors have equal weight and no coefficient
+is negative. The hinge is a floor under the token term: a step reads all weights even for a few
+tokens. G is the number of decodes that run as one unit
+(runner.Runner.most_rows); 0 drops that term. 30% of the steps are held out by a seed; all reported
+errors are on them. Calibrate on steps of a real workload: queueing amplifies a bias.
 
 Predictions run the simulator's own kernel, sim.latency.steps_seconds.
 """
@@ -29,7 +29,7 @@ __all__ = ["CalibrationError", "Fit", "fit", "predict"]
 HELD_OUT = 0.3
 MIN_STEPS = 60  # of which 42 are fitted
 MIN_KIND = 10  # steps with a prompt in them, and with decodes
-MAX_MAPE = 0.25  # a quiet machine stays at a few percent; above, the steps tell of something else
+MAX_MAPE = 0.25  # a quiet machine has a few percent; above, other processes disturb the steps
 NUM_FLOORS = 24  # hinges tried
 
 Floats = NDArray[np.float64]
@@ -44,7 +44,7 @@ NAMES = (
 
 
 class CalibrationError(ValueError):
-    """Steps that no profile may be made of, and why."""
+    """Steps that cannot be fitted, and why."""
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,14 @@ def fit(
     max_context: int | None = None,
     contaminated: str | None = None,
 ) -> Fit:
-    """Fit the measured `steps` (rows of recording.STEP, duration_s what the clock said).
+    """Fit the measured `steps` (rows of recording.STEP, duration_s is measured).
 
-    graph_decodes: decodes that ran as a whole where they were alone, 0 where every step was eager.
-    max_context: the longest context that was reached; None: what the steps themselves show.
-    contaminated: why the run's times are not to be trusted, None for a quiet machine.
-    CalibrationError for such a run, for too few steps of a kind, and for steps whose times do not
-    follow their load.
+    graph_decodes: decodes that run as one unit in a step without prompts, 0 where every step is
+    eager.
+    max_context: the longest context that was reached; None: derived from the steps.
+    contaminated: why the times are not reliable, None for a quiet machine.
+    CalibrationError for a contaminated run, too few steps of a kind, or times that do not follow
+    the load.
     """
     if contaminated:
         raise CalibrationError(f"the machine was not quiet: {contaminated}; calibrate again")
@@ -121,12 +122,12 @@ def predict(coefficients: Coefficients, steps: Table) -> Floats:
 
 
 def check_steps(steps: Table) -> None:
-    """Refuse what cannot tell one coefficient from another."""
+    """Refuse steps that cannot identify every coefficient."""
     if len(steps) < MIN_STEPS:
         raise CalibrationError(f"{len(steps)} steps were measured; at least {MIN_STEPS} are needed")
     seconds = np.asarray(steps.duration_s)
     if not (np.isfinite(seconds) & (seconds > 0)).all():
-        raise CalibrationError("a step took no time, or none that was measured")
+        raise CalibrationError("a step has no measured time")
     for what, column in (("a prompt", steps.num_prefill_tokens), ("decodes", steps.num_decodes)):
         count = int((column > 0).sum())
         if count < MIN_KIND:
@@ -136,8 +137,8 @@ def check_steps(steps: Table) -> None:
 
 
 def longest_context(steps: Table) -> int:
-    """The largest mean context of a step's decodes, or of its chunks: what the load columns show
-    of the longest."""
+    """The largest mean context of a step's decodes, or of its chunks: as far as the load columns
+    show it."""
     decodes = steps.decode_context / np.maximum(steps.num_decodes, 1)
     chunks = steps.prefill_context / np.maximum(steps.num_chunks, 1)
     return int(max(decodes.max(), chunks.max()))
@@ -147,8 +148,8 @@ def longest_context(steps: Table) -> int:
 
 
 def load_of(steps: Table, graph_decodes: int = 0) -> Floats:
-    """(num_steps, 6) 1, P, D, C, X of each step, and whether it was eager; 0 in all where no two
-    differ in that: it is no more than the 1."""
+    """(num_steps, 6) 1, P, D, C, X of each step, and whether it was eager; all 0 where no two steps
+    differ in that."""
     eager = (steps.num_prefill_tokens > 0) | (steps.num_decodes > graph_decodes)
     columns = (
         np.ones(len(steps)),

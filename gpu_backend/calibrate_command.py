@@ -1,9 +1,9 @@
-"""`python -m gpu_backend calibrate`: this machine's step times, fitted to steps of the real loop.
+"""`python -m gpu_backend calibrate`: fit step times of this machine to steps of the real engine.
 
-In situ: requests of many lengths arrive at random under one scheduler, so that prefill chunks and
-decodes meet in batches of all sizes, sampling and copies to the host included. How fast they arrive
-follows the machine, by its first guess, so that a laptop and a GPU both see short and long queues.
-Rounds that were not quiet are left out; without a quiet one there is no profile.
+Requests of many lengths arrive at random under one scheduler, so that prefill chunks and decodes
+meet in batches of all sizes, with sampling and copies to the host. The arrival rate follows the
+first guess of the machine's speed, so that a laptop and a GPU both have short and long queues.
+Rounds on a busy machine are dropped; without a quiet round there is no profile.
 """
 
 import json
@@ -36,12 +36,12 @@ ENOUGH_STEPS = 300
 MOST_ROUNDS = 6
 REQUESTS = 48
 MEAN_OUTPUT = 40
-BUSY = 3.0  # decodes at once that the rate aims at, by the first guess
+BUSY = 3.0  # concurrent decodes that the rate aims at, by the first guess
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """A fit, the quiet runs behind it, and why other rounds were left out."""
+    """A fit, the quiet runs that it uses, and why other rounds were dropped."""
 
     fit: Fit
     runs: tuple[RealRun, ...]
@@ -108,7 +108,7 @@ def mixed_scenario(rate_per_s: float, seed: int, longest: int = 2048) -> Scenari
 
 
 def rate_of(model: str, device: Device) -> float:
-    """Requests a second that keep about BUSY of them decoding, by the first guess."""
+    """Requests per second that keep about BUSY of them decoding, by the first guess."""
     architecture = model_zoo.load(model, device).model.architecture
     guess = first_guess(architecture, device, measure_limits(device))
     return BUSY / (MEAN_OUTPUT * float(guess.step_s + BUSY * guess.decode_s))
@@ -124,7 +124,7 @@ def calibrate(
     cancelled: Callable[[], bool] = lambda: False,
     on_update: Callable[[Update], None] = lambda update: None,
 ) -> Calibration:
-    """Measure rounds until ENOUGH_STEPS quiet steps are there, and fit. CalibrationError where the
+    """Measure rounds until there are ENOUGH_STEPS quiet steps, and fit. CalibrationError where the
     machine is not quiet, a run fails, or the steps do not follow their load."""
     rate = rate_of(model, device) if rate_per_s is None else rate_per_s
     longest = model_zoo.load(model, device).model.architecture.shape.max_model_len
@@ -162,7 +162,7 @@ def calibrate(
 
 
 def steps_of(runs: list[RealRun]) -> Table:
-    """The steps of all runs, behind each other."""
+    """The steps of all runs, concatenated."""
     steps: Table = np.concatenate([run.recording.steps for run in runs]).view(np.recarray)
     return steps
 
@@ -178,8 +178,8 @@ def longest_of(run: RealRun) -> int:
 
 @click.command("calibrate")
 @click.option("--model", default=model_zoo.DEFAULT, show_default=True, help="See `models`.")
-@click.option("--save", "name", help="Keep the profile under this name, for every page's GPU.")
-@click.option("--hinge", is_flag=True, help="Allow a floor under the cost of a step's tokens.")
+@click.option("--save", "name", help="Save the profile under this name; pages offer it as a GPU.")
+@click.option("--hinge", is_flag=True, help="Allow a floor under the token cost of a step.")
 @click.option("--seed", type=click.IntRange(0, 2**31), default=0, show_default=True)
 @device_options
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
@@ -193,12 +193,11 @@ def calibrate_command(
     threads: int | None,
     as_json: bool,
 ) -> None:
-    """Fit this machine's step times to at least 300 steps of the real loop.
+    """Fit step times of this machine to at least 300 steps of the real engine.
 
-    30% of the steps are held out, and every error printed is theirs. Refused (exit 2) when the
-    machine is not quiet; --json then says so with `contaminated` true and no figures. Ctrl-C ends
-    it without a profile.
-    """
+    30% of the steps are held out, and all printed errors are on them. Refused (exit 2) when the
+    machine is not quiet; --json then has `contaminated` true and no figures. Ctrl-C ends it without
+    a profile."""
     if name is not None and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", name):
         raise Refused(
             f"--save: found {name!r}; a name has letters, digits, '.', '_' and '-', at most 60"
@@ -230,7 +229,7 @@ def calibrate_command(
 
 
 def table(report: dict[str, Any]) -> str:
-    """The figures as text."""
+    """The report as text."""
     lines = [
         f"{report['model']} on {report['device']}, {report['dtype']}, {report['threads']} threads; "
         f"{report['backend']}",

@@ -1,8 +1,8 @@
-"""A stream of completions, byte by byte: server-sent events, and what the chunk in each one says.
+"""A stream of completions: server-sent events, and the completion chunk in each of them.
 
-The events follow the WHATWG rules as far as servers use them: `data:` lines up to an empty line,
-comments begin with a colon. Written here, not taken from a library, because every line and every
-response has a size limit and the moment at which its bytes came is what is measured.
+The events follow the WHATWG rules as far as servers use them: `data:` lines up to an empty line;
+comments begin with a colon. No library is used, because every line and response needs a size limit
+and the arrival time of its bytes is what is measured.
 """
 
 import json
@@ -14,16 +14,16 @@ __all__ = ["DONE", "Chunk", "EventReader", "StreamError", "read_chunk"]
 
 DONE = "[DONE]"
 MAX_LINE = 1 << 20  # bytes
-SHOWN = 200  # characters of a server's message
+SHOWN = 200  # characters of a server's message that are kept
 REASONING = ("reasoning_content", "reasoning")  # DeepSeek's and llama.cpp's name; vLLM's newer one
 
 
 class StreamError(ValueError):
-    """A stream that is not what it should be."""
+    """A stream that is malformed."""
 
 
 class EventReader:
-    """Bytes in, (name, data, moment) out; the moment is that of the bytes that ended the data."""
+    """Bytes in, (name, data, time) out; the time is that of the bytes that completed the data."""
 
     def __init__(self) -> None:
         self.rest = b""
@@ -32,7 +32,7 @@ class EventReader:
         self.moment = 0.0
 
     def feed(self, received: bytes, moment: float) -> Iterator[tuple[str, str, float]]:
-        """Every event that these bytes complete."""
+        """The events that these bytes complete."""
         lines = (self.rest + received).replace(b"\r\n", b"\n").split(b"\n")
         self.rest = lines.pop()
         if len(self.rest) > MAX_LINE:
@@ -41,7 +41,7 @@ class EventReader:
             yield from self.line(line.rstrip(b"\r"), moment)
 
     def close(self) -> Iterator[tuple[str, str, float]]:
-        """What stands at the end without an empty line after it."""
+        """The last event, when no empty line follows it."""
         yield from self.line(self.rest, self.moment)
         yield from self.line(b"", self.moment)
 
@@ -61,7 +61,7 @@ class EventReader:
 
 @dataclass(frozen=True)
 class Chunk:
-    """What one event adds: generated text, and the counts that come with the last one."""
+    """The content of one event: generated text, and the usage that comes with the last one."""
 
     text: str = ""  # visible
     reasoning: str = ""
@@ -73,21 +73,21 @@ class Chunk:
 
     @property
     def generated(self) -> bool:
-        """Does it carry a token? A role, a null and a usage chunk do not."""
+        """Whether it carries a token; role, null and usage chunks do not."""
         return bool(self.text or self.reasoning)
 
 
 def read_chunk(name: str, data: str) -> Chunk:
-    """One event of /completions or /chat/completions. StreamError for what is no chunk, and with
-    the server's words for an error that comes as data."""
+    """One event of /completions or /chat/completions. StreamError for another object, and with the
+    server's message for an error sent as data."""
     try:
         chunk = json.loads(data)
     except ValueError:
         raise StreamError(f"found {data[:SHOWN]!r}, which is not JSON") from None
     if not isinstance(chunk, dict):
-        raise StreamError(f"found {data[:SHOWN]!r}, which is no chunk of a completion")
+        raise StreamError(f"found {data[:SHOWN]!r}, which is not a completion chunk")
     if name == "error" or "error" in chunk or chunk.get("object") == "error":
-        raise StreamError(f"the server said in the stream: {error_text(chunk)}")
+        raise StreamError(f"error in the stream: {error_text(chunk)}")
     choices, usage = chunk.get("choices"), chunk.get("usage")
     if not isinstance(choices, list):
         if isinstance(usage, dict):
@@ -113,7 +113,7 @@ def words(value: Any) -> str:
 
 
 def calls(delta: dict[str, Any]) -> str:
-    """A tool call is generated like any text."""
+    """A tool call counts as generated text."""
     found = delta.get("tool_calls")
     return json.dumps(found) if found else ""
 

@@ -1,12 +1,12 @@
-"""A CPU's decode step as one compiled loop.
+"""A decode step on a CPU as one compiled loop.
 
-A decode reads every weight once for a handful of rows, so it goes as fast as memory gives them if
-nothing stands between: no operator to start, the activations in the cache. It computes what
-`Model.forward` does, from the plain weights and the same pages, and runs on numba's threads.
-Measured on two cores with AVX2 and the shape of SmolLM2 in fp32: one request 24 ms a step against
-45 with torch's operators; from some 16 requests on those are as fast.
+A decode step reads every weight once for a few rows, so it is bound by memory bandwidth once the
+overhead of operators is removed and activations stay in the cache. It computes the same as
+`Model.forward`, from the plain weights and the same pages, on numba's threads. Measured on two
+cores with AVX2 and the shape of SmolLM2 in fp32: one request 24 ms per step against 45 ms with
+torch's operators; from about 16 requests on, torch is as fast.
 
-It takes steps of decodes alone, as the CUDA graphs of a GPU do (runner.py).
+Only steps without prompt tokens run this way, like the CUDA graphs of a GPU (runner.py).
 """
 
 import threading
@@ -25,7 +25,7 @@ from gpu_backend.model import Layer, Model
 
 __all__ = ["MOST_ROWS", "CompiledDecode", "why_not"]
 
-# More requests than these run faster through oneDNN, which multiplies bf16 without widening it.
+# With more requests oneDNN is faster; it multiplies bf16 without widening.
 MOST_ROWS = {torch.float32: 16, torch.bfloat16: 4}
 THREADS = threading.Lock()  # numba's threads serve one caller at a time
 
@@ -34,8 +34,8 @@ Floats = NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Step:
-    """What all layers share: cos and sin (rows, head_dim / 2) of the positions, the slots of the
-    new keys and values, and what each request attends to."""
+    """Inputs of all layers: cos and sin (rows, head_dim / 2) of the positions, the slots of the
+    new keys and values, and the tokens that each request attends to."""
 
     cos: Floats
     sin: Floats
@@ -49,7 +49,7 @@ class Step:
 
 
 def why_not(model: Model) -> str | None:
-    """Why the decode steps of a model cannot run so, None if they can."""
+    """Why the decode steps of a model cannot be compiled, None if they can."""
     if model.device.is_cuda:
         return "not on a CPU"
     if not COMPILES:
@@ -71,12 +71,12 @@ class CompiledDecode:
         ]
         self.final_norm, self.head = stored(model.final_norm), stored(model.head.plain)
         self.frequencies = model.frequencies.numpy()
-        # kept: fresh memory of that size costs as much as the product that fills it
+        # kept: allocating this much costs as much as computing it
         most = MOST_ROWS[model.device.dtype]
         self.logits = np.empty((most, model.architecture.shape.vocab_size), np.float32)
 
     def prepare(self, batch: Batch) -> Callable[[Callable[[], None] | None], torch.Tensor]:
-        """What computes a step of decodes alone; at most MOST_ROWS of them make sense."""
+        """The function that computes a step of decodes; for at most MOST_ROWS of them."""
         token_ids = torch.from_numpy(batch.token_ids)
         x = self.model.embedding.index_select(0, token_ids).float().numpy()
         step, scratch = self.step(batch), self.scratch(batch)
@@ -133,7 +133,7 @@ class CompiledDecode:
 
 
 def arrays(layer: Layer) -> tuple[NDArray[Any], ...]:
-    """A layer's weights in the order of `decode_layer`, empty for what it lacks."""
+    """The weights of a layer in the order of `decode_layer`; empty arrays for missing ones."""
     nothing = stored(layer.input_norm)[:0]
 
     def optional(tensor: torch.Tensor | None) -> NDArray[Any]:

@@ -23,7 +23,7 @@ PARALLEL: Any = {"parallel": {"prange": True, "fusion": False}}
 njit_parallel = numba.njit(**KERNEL, **INNER, **PARALLEL)
 
 COMPILES = not CONFIG.DISABLE_JIT
-OUTPUTS = 32  # outputs of a product that a thread takes at a time
+OUTPUTS = 32  # outputs of a product per task of a thread
 
 
 # --- a layer's parts ------------------------------------------------------------------------------
@@ -208,8 +208,8 @@ def attend(
 ) -> None:  # fmt: skip
     """Attention of one request's queries `q` (group, head_dim) to KV head `head`, into `found`.
 
-    The request sees `context` tokens of its `blocks` and walks `span`: what lies behind is reckoned
-    and hidden. scores: (group, at least span)."""
+    The request sees `context` tokens of its `blocks` and walks `span`: tokens beyond the context
+    are computed and masked. scores: (group, at least span)."""
     group, dim = q.shape
     size = keys.shape[1]
     scale = np.float32(1.0 / np.sqrt(dim))
@@ -229,8 +229,8 @@ def attention(
     qkv: Any, q_norm: Any, k_norm: Any, epsilon: float, step: Any, keys: Any, values: Any,
     scores: Any, found: Any,
 ) -> None:  # fmt: skip
-    """Turn queries and keys, write keys and values to their slots, attend; each KV head of each
-    request is a task of its own."""
+    """Rotate queries and keys, write keys and values to their slots, attend; one task per KV head
+    of each request."""
     cos, sin, slots, block_table, context, span = step
     rows, num_heads, dim = found.shape
     size, kv_heads = keys.shape[1], keys.shape[2]
@@ -256,7 +256,8 @@ def attention(
 
 
 def use_threads(threads: int) -> None:
-    """Run on so many threads, or as many as numba started, in calls from this thread of Python."""
+    """Set the number of threads for calls from this Python thread, at most as many as numba
+    started."""
     numba.set_num_threads(min(threads, CONFIG.NUMBA_NUM_THREADS))
 
 
@@ -270,7 +271,7 @@ def decode_layer(
     head_dim), gate and up (rows, intermediate), added (rows, hidden), scores (rows, heads, most
     tokens). step: cos and sin (rows, head_dim / 2) fp32; slots, block_table, context, span int64.
     keys, values: (blocks, block_size, KV heads, head_dim). weights: input norm; Q, K and V; their
-    bias; q norm; k norm; output; MLP norm; gate and up; down. What a model lacks is empty.
+    bias; q norm; k norm; output; MLP norm; gate and up; down. Missing weights are empty arrays.
     """
     normed, qkv, attended, gate, up, added, scores = scratch
     input_norm, qkv_weight, qkv_bias, q_norm, k_norm, output, mlp_norm, gate_up, down = weights

@@ -1,4 +1,4 @@
-"""Where the engine runs: a GPU when there is one, else the CPU, and in which number format.
+"""The device of the engine: a GPU when there is one, else the CPU, and the number format.
 
 bf16 needs instructions that multiply it (AVX512_BF16 or AMX; every GPU from Ampere on has them);
 without them it is slower than fp32 by a factor of a hundred, so a CPU without them computes in
@@ -17,7 +17,7 @@ DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 
 class OutOfMemory(RuntimeError):
-    """Something does not fit in the device's memory; found before it was allocated, or by torch."""
+    """Something does not fit in the memory of the device; found before allocation, or by torch."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ def choose(kind: str = "auto", dtype: str = "auto", threads: int | None = None) 
     """The device to run on: "auto", "cuda" or "cpu"; "bf16", "fp32" or "auto"; CPU threads, None
     for OMP_NUM_THREADS where it is set, else as many as this process may use.
 
-    Sets torch's number of threads. ValueError for a name that is none, or a GPU that is not there.
+    Sets torch's number of threads. ValueError for an unknown name or a missing GPU.
     """
     if kind not in ("auto", "cuda", "cpu"):
         raise ValueError(f"unknown device {kind!r}; known: auto, cuda, cpu")
@@ -55,7 +55,7 @@ def choose(kind: str = "auto", dtype: str = "auto", threads: int | None = None) 
     if threads is not None and not 1 <= threads <= 1024:
         raise ValueError(f"threads must be 1 to 1024, found {threads}")
     if kind == "cuda" and not torch.cuda.is_available():
-        raise ValueError("no CUDA device is there; torch sees the CPU only")
+        raise ValueError("there is no CUDA device; torch sees only the CPU")
     if kind != "cpu" and torch.cuda.is_available():
         chosen = "bf16" if dtype == "auto" else dtype
         index = torch.cuda.current_device()
@@ -105,7 +105,7 @@ def cpu_name() -> str:
 
 # --- memory ---------------------------------------------------------------------------------------
 
-KEPT_FREE = 256 << 20  # bytes, for all that is not reckoned
+KEPT_FREE = 256 << 20  # bytes, for everything that is not estimated
 
 
 def free_memory(device: Device) -> int:
@@ -140,15 +140,13 @@ def group_limit() -> int | None:
 
 
 def too_little(device: Device, wanted: int, kept_free: int = KEPT_FREE) -> int | None:
-    """The bytes that are free, where `wanted` ones do not fit with `kept_free` to spare; None where
-    they do."""
+    """The free bytes, where `wanted` bytes plus `kept_free` do not fit; None where they do."""
     free = free_memory(device)
     return free if wanted + kept_free > free else None
 
 
 def check_memory(device: Device, wanted: int, what: str, kept_free: int = KEPT_FREE) -> None:
-    """Raise OutOfMemory, with the numbers, if `wanted` bytes do not fit with `kept_free` to
-    spare."""
+    """Raise OutOfMemory, with the numbers, if `wanted` bytes plus `kept_free` do not fit."""
     free = too_little(device, wanted, kept_free)
     if free is not None:
         raise OutOfMemory(

@@ -1,4 +1,4 @@
-"""Where a command of the engine runs: its options, and the device that they choose."""
+"""Options of a command that choose the device."""
 
 from collections.abc import Callable
 from typing import Any

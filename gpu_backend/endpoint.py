@@ -1,17 +1,17 @@
-"""Your own server: a workload sent to an OpenAI-compatible streaming endpoint, and timed.
+"""Measure a server: send a workload to an OpenAI-compatible streaming endpoint and time it.
 
-Open loop: every request goes out at its arrival time, however slow the answers are. The clock is
+Open loop: every request is sent at its arrival time, independent of the answers. The clock is
 this client's, in seconds from the start. Definitions, per request:
 
     TTFT   from sending to the first bytes with generated text, reasoning included
     E2E    from sending to the last bytes with generated text
-    TPOT   (E2E - TTFT) / (output tokens - 1), as vLLM's benchmark and AIPerf have it; GuideLLM's
-           holds the TTFT too
+    TPOT   (E2E - TTFT) / (output tokens - 1), as in vLLM's benchmark and AIPerf; GuideLLM's
+    includes the TTFT
     ITL    gaps between chunks, for requests whose every chunk carried one token
-    inter-chunk latency    the same gaps whatever a chunk carried
+    inter-chunk latency    the same gaps for any number of tokens per chunk
 
-Output tokens are those of the server's usage; without it a request has no TPOT and no ITL. Role,
-null and usage chunks are no tokens. What a redirect points to is never asked.
+Output tokens are taken from the server's usage; without it a request has no TPOT and no ITL. Role,
+null and usage chunks carry no token. Redirects are not followed.
 """
 
 import asyncio
@@ -39,30 +39,30 @@ MAX_ERROR_BODY = 65_536
 
 @dataclass(frozen=True)
 class Caps:
-    """Where a measurement ends, whatever the server does."""
+    """Limits of a measurement, independent of the server."""
 
     total_s: float = 600.0
     request_s: float = 300.0
     idle_s: float = 60.0  # without a byte
     response_bytes: int = 8 << 20
-    concurrency: int = 64  # requests on their way at once; more wait, and the run says so
+    concurrency: int = 64  # concurrent requests; more wait, and the run reports it
     requests: int = 2_000
     tokens: int = 5_000_000  # prompts and outputs of all
 
 
 @dataclass
 class Client:
-    """How requests go out. A test brings its own clock and transport."""
+    """How requests are sent. Tests pass their own clock and transport."""
 
     endpoint: Endpoint
-    model: str | None = None  # None: the first that the server lists
+    model: str | None = None  # None: the first one that the server lists
     ignore_eos: bool = True
     caps: Caps = Caps()
     clock: Callable[[], float] = time.perf_counter
     transport: httpx.AsyncBaseTransport | None = None
 
     def http(self) -> httpx.AsyncClient:
-        """Without proxies, .netrc or redirects: nothing but the endpoint is ever asked."""
+        """Without proxies, .netrc or redirects: only the endpoint is contacted."""
         headers = {"Accept-Encoding": "identity", "User-Agent": "batchscope"}
         if self.endpoint.key:
             headers["Authorization"] = f"Bearer {self.endpoint.key}"
@@ -76,7 +76,7 @@ class Client:
         )
 
     def body(self, workload: Workload, i: int, model: str) -> dict[str, Any]:
-        """The request that stands for row i of a workload."""
+        """The request body for row i of a workload."""
         body: dict[str, Any] = {
             "model": model,
             "max_tokens": int(workload.output_len[i]),
@@ -93,7 +93,7 @@ class Client:
 
 
 def check_workload(workload: Workload, caps: Caps) -> None:
-    """Refuse what cannot be sent open loop, or is more than the caps allow."""
+    """Refuse a workload that cannot be sent open loop or exceeds the caps."""
     if not np.isfinite(workload.arrival_s).all():
         raise EndpointError("a closed loop has no arrival times; an open-loop class is needed")
     if len(workload) > caps.requests:
@@ -116,8 +116,8 @@ async def measure(
     progress: Callable[[int, int], None] = lambda done, total: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> tuple[str, list[Outcome]]:
-    """(the model measured, one outcome a request). EndpointError where nothing can be sent; what
-    happens to a single request is in its outcome."""
+    """(the model measured, one outcome per request). EndpointError where no request can be sent;
+    errors of a single request are in its outcome."""
     check_workload(workload, client.caps)
     async with client.http() as http:
         model = client.model or await first_model(client, http)
@@ -149,8 +149,8 @@ async def watch(
     progress: Callable[[int, int], None],
     cancelled: Callable[[], bool],
 ) -> str | None:
-    """Come back when all is done, the reader has enough, or the time is up, which is then the
-    reason why requests are cancelled."""
+    """Return when all requests ended, the run is cancelled, or the time is up; the latter two
+    cancel the remaining requests."""
     told = -1
     while True:
         done = sum(task.done() for task in tasks)
@@ -221,7 +221,7 @@ async def receive(
 
 
 def take_event(outcome: Outcome, event: tuple[str, str, float]) -> bool:
-    """Note one event; is it the last?"""
+    """Record one event; returns whether it is the last."""
     name, data, moment = event
     if data.strip() != DONE:
         outcome.take(read_chunk(name, data), moment)
@@ -232,14 +232,15 @@ def take_event(outcome: Outcome, event: tuple[str, str, float]) -> bool:
 
 
 def finish(outcome: Outcome) -> None:
-    """A complete answer holds a token."""
+    """Refuse an answer without a token."""
     if not outcome.chunk_s:
         raise StreamError("the stream ended without any generated text")
     outcome.end("finished")
 
 
 async def check_response(response: httpx.Response) -> None:
-    """Refuse what is no stream of completions, in the server's words where it has some."""
+    """Refuse a response that is not a stream of completions, with the server's message if there is
+    one."""
     if response.is_redirect:
         raise StreamError(f"HTTP {response.status_code} redirects elsewhere; it is not followed")
     if response.status_code != httpx.codes.OK:
@@ -248,7 +249,7 @@ async def check_response(response: httpx.Response) -> None:
     if kind != "text/event-stream":
         raise StreamError(f"the answer is {kind or 'of no type'}, not a text/event-stream")
     if response.headers.get("content-encoding", "identity") != "identity":
-        raise StreamError("the answer is compressed, which nobody asked for")
+        raise StreamError("the answer is compressed, which was not requested")
 
 
 async def body_text(response: httpx.Response) -> str:
@@ -265,7 +266,7 @@ async def body_text(response: httpx.Response) -> str:
 
 
 def told(error: Exception, outcome: Outcome, caps: Caps) -> str:
-    """What went wrong on the way, in words."""
+    """The error of a request, in words."""
     chunks = f"after {len(outcome.chunk_s)} chunks"
     if isinstance(error, httpx.ConnectError | httpx.ConnectTimeout):
         return f"no connection: {error or 'timed out'}"

@@ -1,10 +1,9 @@
-"""One planned step, run for real: prepare, forward, sample.
+"""Execute one scheduled step: prepare, forward, sample.
 
-The executor reads the scheduler's plan and block tables and never changes them; what it gives back
-is how long the step took, which tokens came out, and a flag for each request whose token was EOS.
-Requests that the scheduler swapped out since the last step have their KV copied to host memory
-first, those that it swapped in have it copied back.
-"""
+The executor reads the scheduler's plan and block tables and never changes them; it returns the
+duration of the step, the sampled tokens, and a flag for each request whose token is EOS. KV of
+requests that the scheduler swapped out since the last step is copied to host memory first; KV of
+requests that it swapped in is copied back."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -29,7 +28,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Executed:
-    """A step that ran: its STEP_TIME row, and (request, token) in plan order."""
+    """An executed step: its STEP_TIME row, and (request, token) in plan order."""
 
     times: np.void
     emitted: tuple[tuple[int, int], ...]
@@ -45,11 +44,11 @@ class Executor:
     def __init__(
         self, runner: Runner, asked: Asked, check: Callable[[], None] | None = None
     ) -> None:
-        """check: called before every layer, or before a graph; what it raises stops the step."""
+        """check: called before every layer, or before a graph; an exception stops the step."""
         self.runner, self.asked, self.check = runner, asked, check
         self.tokens = asked.tokens.copy()
-        self.held: dict[int, Ints] = {}  # blocks of who ran in the step before, if swaps happen
-        self.host: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # KV of the swapped out
+        self.held: dict[int, Ints] = {}  # blocks of the requests of the previous step, for swaps
+        self.host: dict[int, tuple[torch.Tensor, torch.Tensor]] = {}  # KV of swapped-out requests
 
     @property
     def pool(self) -> KvPool:
@@ -82,9 +81,9 @@ class Executor:
     def emit(
         self, state: State, batch: Batch, logits: torch.Tensor, flags: NDArray[np.int32]
     ) -> tuple[tuple[int, int], ...]:
-        """Sample, remember the tokens, flag who stops; in plan order."""
+        """Sample, store the tokens, flag requests that stop; in plan order."""
         requests = state.requests
-        rows = [int(state.plan[0, item].request) for item in batch.items]
+        rows = [int(state.scheduled[0, item].request) for item in batch.items]
         places = [int(requests[r].num_tokens) for r in rows]
         wanted = [(self.asked.sampling[r], place) for r, place in zip(rows, places, strict=True)]
         found = sample(logits, wanted)
@@ -100,11 +99,9 @@ class Executor:
     # --- swapping ---------------------------------------------------------------------------------
 
     def swap(self, state: State, replica: int) -> None:
-        """Copy the KV of those swapped out to the host, and of those swapped in back.
-
-        Blocks of a victim may be somebody else's in this very step, so the copy comes before
-        anything is written; `held` remembers which they were.
-        """
+        """Copy KV of swapped-out requests to the host, and KV of swapped-in requests back. Blocks
+        of a victim may belong to another request in this step, so the copy comes before any write;
+        `held` stores which blocks they were."""
         swapped = {int(r) for r in state.swapped[replica, : state.counters[replica].num_swapped]}
         block_size = int(state.policy[replica].block_size)
         for r in swapped - self.host.keys():
@@ -114,7 +111,7 @@ class Executor:
         self.held = {r: block_table(state, replica, r) for r in running}
         for r in [r for r in self.host if r not in swapped]:
             kept = self.host.pop(r)
-            if r in self.held:  # else its client went away
+            if r in self.held:  # else it was aborted
                 self.pool.copy_in(self.held[r], kept)
 
 

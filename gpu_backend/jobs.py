@@ -1,14 +1,12 @@
 """One run at a time on a device, a queue for the others.
 
-A job runs in the queue's own thread. Whoever asked for it holds a `Job`: its place in the line,
-what it last reported, its result or in words what went wrong, and a way to cancel it. Nothing that
-a job raises leaves the thread, so a run that fails leaves the process and the line as they were. A
-job whose reader has gone is given up, and so is one that waits and that nobody has asked about for
-a while.
+A job runs in the thread of the queue. The caller holds a `Job`: its position, its progress, its
+result or error, and a way to cancel it. Exceptions of a job stay in the thread, so a failed run
+leaves the process and the queue intact. A job whose browser session has ended is dropped, and so is
+a waiting job that was not polled for a while.
 
-When the process ends, the lines end first: Python unwinds a thread that is inside torch then, and
-C++ answers with "terminate called without an active exception".
-"""
+When the process exits, the queues end first: otherwise Python unwinds a thread inside torch, and
+C++ aborts with "terminate called without an active exception"."""
 
 import atexit
 import threading
@@ -24,7 +22,7 @@ __all__ = ["MOST_WAITING", "Job", "QueueFull", "RunQueue", "queue_for"]
 
 MOST_WAITING = 32
 ABANDONED_S = 120.0
-LEAVE_S = 2.0  # for the running jobs, when the process ends
+LEAVE_S = 2.0  # for the running jobs, when the process exits
 
 WAITING, RUNNING, FINISHED, FAILED, CANCELLED = (
     "waiting",
@@ -36,7 +34,7 @@ WAITING, RUNNING, FINISHED, FAILED, CANCELLED = (
 
 
 class QueueFull(RuntimeError):
-    """Too many wait already."""
+    """Too many jobs are waiting."""
 
 
 def stays() -> bool:
@@ -44,8 +42,8 @@ def stays() -> bool:
 
 
 class Job:
-    """A run that was asked for. `work` gets the job: it asks `cancelled()` and sets `progress`.
-    `gone`: whether the reader who asked for it has left."""
+    """A requested run. `work` receives the job, polls `cancelled()` and sets `progress`. `gone`:
+    whether the session that requested it has ended."""
 
     def __init__(self, work: Callable[["Job"], Any], gone: Callable[[], bool] = stays) -> None:
         self.work, self.gone = work, gone
@@ -60,11 +58,11 @@ class Job:
         return self._cancel.is_set() or self.gone()
 
     def cancel(self) -> None:
-        """A waiting job never begins, a running one ends before its next layer."""
+        """A waiting job does not start; a running one ends before its next layer."""
         self._cancel.set()
 
     def look(self) -> str:
-        """The status; tells the queue that somebody still wants to know."""
+        """The status; polling keeps a waiting job in the queue."""
         self.looked_at_s = time.monotonic()
         return self.status
 
@@ -90,7 +88,7 @@ class Job:
         self.status, self.error = FAILED, words
 
     def drop(self) -> None:
-        """End it before it began."""
+        """End it before it starts."""
         self.status = CANCELLED
         self._ended.set()
 
@@ -100,7 +98,7 @@ def first_line(error: BaseException) -> str:
 
 
 class RunQueue:
-    """Jobs of one device, first come, first served. Its thread ends when nobody waits."""
+    """Jobs of one device, first come, first served. Its thread ends when the queue is empty."""
 
     def __init__(self, abandoned_s: float = ABANDONED_S) -> None:
         self.abandoned_s = abandoned_s
@@ -110,7 +108,7 @@ class RunQueue:
         self.thread: threading.Thread | None = None
 
     def submit(self, work: Callable[[Job], Any], gone: Callable[[], bool] = stays) -> Job:
-        """Ask for a run. QueueFull when MOST_WAITING wait already."""
+        """Submit a run. QueueFull when MOST_WAITING are waiting."""
         job = Job(work, gone)
         with self.lock:
             self.let_go()
@@ -126,7 +124,7 @@ class RunQueue:
         return job
 
     def place(self, job: Job) -> int:
-        """How many run or wait before a job does; 0 once it runs or has ended."""
+        """The number of jobs that run or wait before this one; 0 once it runs or has ended."""
         with self.lock:
             self.let_go()
             if job not in self.waiting:
@@ -134,13 +132,13 @@ class RunQueue:
             return self.waiting.index(job) + (self.running is not None)
 
     def let_go(self) -> None:
-        """Drop who waits without a reader; called with the lock."""
+        """Drop waiting jobs without a session; called with the lock."""
         for job in [job for job in self.waiting if job.cancelled()]:
             self.waiting.remove(job)
             job.drop()
 
     def work_off(self) -> None:
-        """Run jobs until nobody waits."""
+        """Run jobs until the queue is empty."""
         while self.running is not None:
             if self.running.cancelled():
                 self.running.drop()
@@ -150,7 +148,7 @@ class RunQueue:
                 self.running = self.next_wanted()
 
     def next_wanted(self) -> Job | None:
-        """The next in line whose reader is still there."""
+        """The next job whose session still exists."""
         while self.waiting:
             job = self.waiting.pop(0)
             if not job.cancelled() and time.monotonic() - job.looked_at_s <= self.abandoned_s:
@@ -159,7 +157,7 @@ class RunQueue:
         return None
 
     def cancel_all(self) -> None:
-        """Nobody waits any more, and the running job ends before its next layer."""
+        """Drop all waiting jobs; the running one ends before its next layer."""
         with self.lock:
             for job in (*self.waiting, *([self.running] if self.running else [])):
                 job.cancel()
@@ -170,14 +168,14 @@ QUEUES_LOCK = threading.Lock()
 
 
 def queue_for(device: Device) -> RunQueue:
-    """The line for this device, one in the process."""
+    """The queue of this device, one per process."""
     with QUEUES_LOCK:
         return QUEUES.setdefault(device.torch_device, RunQueue())
 
 
 @atexit.register
 def leave() -> None:
-    """End the lines of all devices, and give their threads a moment to get out of torch."""
+    """End the queues of all devices, and give their threads a moment to leave torch."""
     give_up = time.monotonic() + LEAVE_S
     for queue in QUEUES.values():
         queue.cancel_all()

@@ -1,13 +1,13 @@
 """Paged KV memory: the tensors behind the block ids that the scheduler hands out.
 
 keys, values: (num_layers, num_blocks, block_size, num_kv_heads, head_dim). There is no block
-manager here: who holds which block is the scheduler's business (sim/core/kv_cache.py). Block 0 is
-its null block, which nobody gets; here it holds zeros, and padding of a gather reads it.
+manager here: the scheduler allocates blocks (sim/core/kv_cache.py). Block 0 is its null block,
+which is never allocated; here it holds zeros, and padding of a gather reads it.
 
-A block's memory is whatever its last holder left. What a step may read of a block that is only
-partly filled is its tail, and `open_blocks` clears that once, when the block is first written; so
-nothing of another request is ever read. With `poison` a block is filled with NaN instead when it is
-taken, which makes any other read show: tests run with it.
+A block keeps the data of its last holder. A step may read the tail of a partly filled block;
+`open_blocks` clears it when the block is first written, so data of another request is never read.
+With `poison` a block is filled with NaN when it is allocated, which exposes any other read; tests
+run with it.
 """
 
 from typing import Any
@@ -60,8 +60,8 @@ class KvPool:
         return 2 * int(self.keys.nbytes)
 
     def open_blocks(self, blocks: NDArray[np.int64], tails: NDArray[np.int64]) -> None:
-        """Make ready what this step writes first: `blocks` ids taken since the last step, `tails`
-        slots (block * block_size + offset) in them that stay unwritten and may be read."""
+        """Prepare newly written blocks: `blocks` ids allocated since the last step, `tails` slots
+        (block * block_size + offset) in them that stay unwritten and may be read."""
         for pages in (self.keys, self.values):
             if self.poison and len(blocks):
                 pages.index_fill_(1, self.to_device(blocks), torch.nan)
@@ -78,7 +78,7 @@ class KvPool:
         return self.keys.index_select(1, ids).cpu(), self.values.index_select(1, ids).cpu()
 
     def copy_in(self, blocks: NDArray[np.int64], kept: tuple[torch.Tensor, torch.Tensor]) -> None:
-        """Put what `copy_out` kept into the first blocks of `blocks`."""
+        """Write the result of `copy_out` into the first blocks of `blocks`."""
         ids = self.to_device(blocks[: kept[0].shape[1]])
         self.keys.index_copy_(1, ids, kept[0].to(self.keys.device))
         self.values.index_copy_(1, ids, kept[1].to(self.values.device))

@@ -2,8 +2,8 @@
 
 On a CPU oneDNN multiplies weights that were reordered in advance, and adds a residual or applies
 SiLU in the same pass: 1.3 to 2.5 times F.linear at 1 to 16 rows. Its operators are private to
-torch, so each is tried once, on numbers, against F.linear; where that fails F.linear does it all,
-and `packing` says so.
+torch, so each is compared once with F.linear; where they differ F.linear is used, and `packing`
+reports it.
 """
 
 import torch
@@ -59,7 +59,7 @@ TRIED: dict[tuple[str, torch.dtype], str] = {}
 
 
 def packing(device: torch.device, dtype: torch.dtype) -> str:
-    """ "oneDNN" where its private operators are there and give F.linear's numbers, else "plain"."""
+    """ "oneDNN" where its private operators exist and agree with F.linear, else "plain"."""
     key = (device.type, dtype)
     if key not in TRIED:
         TRIED[key] = "oneDNN" if device.type == "cpu" and self_test(dtype) else "plain"
@@ -67,7 +67,8 @@ def packing(device: torch.device, dtype: torch.dtype) -> str:
 
 
 def self_test(dtype: torch.dtype) -> bool:
-    """Whether oneDNN's packed products and sums are F.linear's, for one row and for several."""
+    """Whether oneDNN's packed products and sums agree with F.linear, for one row and
+    for several."""
     generator = torch.Generator().manual_seed(0)
     try:
         weight = torch.randn(96, 64, generator=generator).to(dtype)

@@ -1,8 +1,7 @@
-"""What this machine could do at best: bytes it reads a second, FLOP it multiplies a second.
+"""Limits of this machine: bytes read per second, FLOP per second.
 
-Both are measured, not looked up. They give a first guess of how long a step takes before anything
-was calibrated: all weights read once a step, and the FLOP of each token at the best rate.
-"""
+Both are measured, not looked up. They give a first guess of step times before a calibration: all
+weights read once per step, and the FLOP of each token at the best rate."""
 
 import time
 from collections.abc import Callable
@@ -59,7 +58,7 @@ def gemm_flops(device: Device, size: tuple[int, int, int]) -> float:
 
 @cache
 def measure_limits(device: Device) -> Limits:
-    """Both, once in the life of the process; the best of the product's sizes counts."""
+    """Both, measured once per process; the best product size counts."""
     return Limits(bandwidth(device), max(gemm_flops(device, size) for size in GEMM_SIZES))
 
 

@@ -1,11 +1,10 @@
-"""How long a step took, and whether the machine was quiet while it ran.
+"""The duration of a step, and whether the machine was quiet.
 
 The whole step counts: metadata, forward pass, sampling, tokens on the host. On a GPU the clock is
-read behind the last copy to the host, which waits for the device; there is one such wait a step.
-A step is flagged when its wall time is more than 1.2 times the process's CPU time: the processor
-was given to somebody else. With several threads that rule sees little, so a run also looks at what
-the whole machine did (`/proc/stat`): cores kept busy by others, and time stolen by the host.
-"""
+read after the last copy to the host, which waits for the device; there is one such wait per step. A
+step is flagged when its wall time is more than 1.2 times the CPU time of the process: another
+process had the processor. With several threads that rule detects little, so a run also looks at the
+whole machine (`/proc/stat`): cores used by other processes, and time stolen by the host."""
 
 import os
 import time
@@ -17,7 +16,8 @@ import numpy as np
 
 __all__ = ["STEP_TIME", "Neighbours", "Stopwatch", "contamination"]
 
-# One row a step, seconds. flagged: wall > 1.2 x CPU time. padded_batch: rows of its graph or loop.
+# One row per
+# step, seconds. flagged: wall > 1.2 x CPU time. padded_batch: rows of its graph or loop.
 STEP_TIME = np.dtype(
     [
         ("whole_s", np.float64),
@@ -26,7 +26,7 @@ STEP_TIME = np.dtype(
         ("sample_s", np.float64),
         ("cpu_s", np.float64),
         ("num_tokens", np.int64),  # computed, padding included
-        ("padded_batch", np.int64),  # rows of a step that ran as a whole, 0 for an eager one
+        ("padded_batch", np.int64),  # rows of a step that ran as one unit, 0 for an eager one
         ("flagged", np.bool_),
     ],
     align=True,
@@ -34,7 +34,7 @@ STEP_TIME = np.dtype(
 
 WALL_OVER_CPU = 1.2
 MOST_FLAGGED = 0.05  # of the steps of a run
-MOST_OTHERS = 0.15  # cores that others kept busy
+MOST_OTHERS = 0.15  # cores used by other processes
 MOST_STOLEN = 0.02  # of the machine's time
 
 
@@ -50,7 +50,8 @@ class Stopwatch:
         self.laps_s.append(time.perf_counter() - self.started_s - sum(self.laps_s))
 
     def row(self, num_tokens: int, padded_batch: int = 0, *, on_cpu: bool = True) -> Any:
-        """A STEP_TIME row from the three laps. A GPU's step waits on purpose: never flagged."""
+        """A STEP_TIME row from the three laps. A step on a GPU waits for the device and is never
+        flagged."""
         row = np.zeros((), STEP_TIME)
         prepare_s, forward_s, sample_s = self.laps_s
         whole_s = prepare_s + forward_s + sample_s
@@ -63,7 +64,7 @@ class Stopwatch:
 
 
 def machine_times() -> tuple[float, float, float] | None:
-    """(busy, stolen, total) seconds of all cores since boot; None where Linux does not say."""
+    """(busy, stolen, total) seconds of all cores since boot; None where it is unknown."""
     try:
         fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
     except OSError:
@@ -75,14 +76,14 @@ def machine_times() -> tuple[float, float, float] | None:
 
 
 class Neighbours:
-    """What the rest of the machine did since this was made."""
+    """Activity of the rest of the machine since this object was created."""
 
     def __init__(self) -> None:
         self.since = machine_times()
         self.cpu_since_s, self.wall_since_s = time.process_time(), time.perf_counter()
 
     def look(self) -> tuple[float, float]:
-        """(cores that other processes kept busy, share of the machine's time that was stolen)."""
+        """(cores used by other processes, share of time stolen by the host)."""
         now, wall_s = machine_times(), time.perf_counter() - self.wall_since_s
         if now is None or self.since is None or wall_s <= 0:
             return 0.0, 0.0
@@ -92,16 +93,16 @@ class Neighbours:
 
 
 def contamination(flagged: float, others: float, stolen: float, wall_s: float) -> str | None:
-    """Why a run's times are not to be trusted, None on a quiet machine.
+    """Why the times of a run are not reliable, None on a quiet machine.
 
-    flagged: share of its steps that were flagged. Under a second the machine's counters, which tick
-    every 10 ms, say too little.
+    flagged: share of its steps that were flagged. In less than a second the counters, which tick
+    every 10 ms, are too coarse.
     """
     reasons = []
     if flagged > MOST_FLAGGED:
         reasons.append(f"{flagged:.0%} of the steps waited for a processor")
     if wall_s >= 1.0 and others > MOST_OTHERS:
-        reasons.append(f"other processes kept {others:.2f} cores busy")
+        reasons.append(f"other processes used {others:.2f} cores")
     if wall_s >= 1.0 and stolen > MOST_STOLEN:
         reasons.append(f"the host took {stolen:.0%} of the machine's time")
     return "; ".join(reasons) or None

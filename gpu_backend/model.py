@@ -1,9 +1,10 @@
 """One Llama-family decoder over a ragged batch and paged KV.
 
 A step's tokens, chunks of prompts and decodes alike, go through every layer as one flat matrix;
-only attention knows whose they are. Rotary pairs are neighbouring dimensions, so that a rotation is
+only attention
+distinguishes requests. Rotary pairs are neighbouring dimensions, so that a rotation is
 one complex product: `weights.py` reorders the rows of Q and K once, which changes no score.
-Only rows whose token is sampled reach the LM head. What it covers: RMSNorm, grouped-query
+Only rows whose token is sampled reach the LM head. Covered: RMSNorm, grouped-query
 attention, biases on Q, K, V (Qwen2), QK-norm (Qwen3), SwiGLU, tied embeddings. Not covered:
 experts, sliding windows, tensor parallelism.
 """
@@ -143,8 +144,8 @@ class Model:
         return layer.down.add(F.silu(gate).mul_(up), x)
 
     def norm(self, x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
-        """RMSNorm. In fp32 on a CPU, where torch has no kernel of its own, in five short ones
-        instead of its eight."""
+        """RMSNorm. In fp32 on a CPU, where torch has no fused kernel, it takes five short operators
+        instead of eight."""
         if self.device.is_cuda or x.dtype != torch.float32:
             return F.rms_norm(x, weight.shape, weight, self.architecture.rms_norm_eps)
         length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
@@ -153,7 +154,7 @@ class Model:
 
 
 def rotate(x: torch.Tensor, rotation: torch.Tensor) -> torch.Tensor:
-    """Rotary embedding: pairs of neighbouring dimensions as complex numbers, turned in fp32; in
+    """Rotary embedding: pairs of neighbouring dimensions as complex numbers, rotated in fp32; in
     place where x is fp32."""
     turned = x.float()
     torch.view_as_complex(turned.unflatten(-1, (-1, 2))).mul_(rotation)

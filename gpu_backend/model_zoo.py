@@ -1,4 +1,4 @@
-"""Which models can run here, and how one is named: "random:SHAPE", "smollm2", or a folder."""
+"""The models that can run here, and their names: "random:SHAPE", "smollm2", or a folder."""
 
 import threading
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ RANDOM = "random:"
 
 @dataclass(frozen=True)
 class Offer:
-    """A model that can be asked for. `state`: ready and where it lies, or in words why not."""
+    """A model that can be requested. `state`: ready and where it is stored, or why not."""
 
     name: str
     title: str
@@ -26,7 +26,7 @@ class Offer:
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A model in memory with its tokenizer. `random`: its text means nothing."""
+    """A model in memory with its tokenizer. `random`: its text is meaningless."""
 
     name: str
     title: str
@@ -51,7 +51,7 @@ def offers(device: Device) -> list[Offer]:
 
 
 def lack(shape: architecture.Architecture, device: Device) -> str | None:
-    """Why the weights of a shape cannot be loaded, by the loader's own check."""
+    """Why the weights of a shape cannot be loaded."""
     wanted = weights.weight_bytes(shape, device)
     free = too_little(device, wanted)
     if free is None:
@@ -66,7 +66,7 @@ KEPT: dict[tuple[str, Device], Loaded] = {}  # the last model loaded
 def load(name: str, device: Device) -> Loaded:
     """The model of that name on that device; the last one stays in memory.
 
-    ValueError for a name or a folder that is none; OutOfMemory where it does not fit.
+    ValueError for an unknown name or folder; OutOfMemory where it does not fit.
     """
     with LOCK:
         if (name, device) not in KEPT:
@@ -84,7 +84,7 @@ def load_anew(name: str, device: Device) -> Loaded:
     if name == "smollm2":
         if not smollm2.is_fetched():
             raise ValueError(
-                "smollm2 is not here yet; fetch it with: python -m gpu_backend fetch smollm2"
+                "smollm2 is not downloaded yet; fetch it with: python -m gpu_backend fetch smollm2"
             )
         folder, title = smollm2.folder(), smollm2.NAME
     else:

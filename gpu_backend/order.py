@@ -1,8 +1,8 @@
-"""From a scenario to an order for the real engine: cut to what this machine can do, and said so.
+"""A job for the real engine from a scenario, reduced to what this machine can run.
 
-The scheduler's knobs stay the scenario's, filled in as the simulator fills them in, but for three
-things a machine may lack: the context that the model has, memory for the KV blocks, and time. All
-cuts are notes; what cannot run at all is a ScenarioError.
+The knobs are those of the scenario, resolved as in the simulator, with three reductions: the
+context length of the model, memory for KV blocks, and time. Each reduction is a note; a scenario
+that cannot run at all is a ScenarioError.
 """
 
 from dataclasses import dataclass, replace
@@ -25,9 +25,9 @@ __all__ = ["MOST_REQUESTS", "MOST_TOKENS", "Order", "order"]
 MOST_REQUESTS = 256
 MOST_TOKENS = 200_000  # prompt and output tokens of all requests
 MOST_SECONDS = 90.0  # of computing, by the first guess
-KV_SHARE = 0.5  # of the memory that is free
+KV_SHARE = 0.5  # share of the free memory
 
-# The knob that says how many KV blocks an engine has, and how many of them nobody gets.
+# The knob for the number of KV blocks of an engine, and how many of them are reserved.
 BLOCKS_KNOB = {
     "vllm_v1": ("num_gpu_blocks", 1),
     "vllm_v0": ("num_gpu_blocks", 0),
@@ -41,7 +41,7 @@ BLOCKS_KNOB = {
 
 @dataclass(frozen=True, eq=False)
 class Order:
-    """What to run: requests with real prompts, one POLICY row, and what was cut on the way."""
+    """The job: requests with real prompts, one POLICY row, and notes on reductions."""
 
     resolved: Resolved
     workload: Workload
@@ -60,11 +60,10 @@ def order(
     sampling: Sampling | None = None,
     stop_at_eos: bool = False,
 ) -> Order:
-    """The order for one scenario and its workload on `loaded`.
+    """The job for one scenario and its workload on `loaded`.
 
-    guess: a LATENCY row to reckon time with. Outputs end at the scenario's lengths, so that the
-    simulation has the same tokens; with `stop_at_eos` they may end earlier.
-    """
+    guess: a LATENCY row to estimate time with. Outputs end at the lengths of the scenario, so that
+    the simulation has the same tokens; with `stop_at_eos` they may end earlier."""
     resolved = resolve(scenario)
     if len(resolved.replicas) != 1:
         raise ScenarioError(["replicas: the real engine is one replica"], "replicas")
@@ -85,7 +84,7 @@ def order(
 
 
 def shorten(workload: Workload, loaded: Loaded, guess: Any, notes: list[str]) -> Workload:
-    """The requests that fit the model's context, and of these as many as there is time for."""
+    """The requests that fit in the context of the model, limited by the time budget."""
     longest = loaded.model.architecture.shape.max_model_len
     whole = workload.num_prompt_tokens.astype(np.int64) + workload.output_len
     keep = whole <= longest
@@ -105,7 +104,7 @@ def shorten(workload: Workload, loaded: Loaded, guess: Any, notes: list[str]) ->
         notes.append(
             f"the first {int(kept.sum())} of {int(keep.sum())} requests are run: at most "
             f"{MOST_REQUESTS} requests, {MOST_TOKENS:,} tokens and {MOST_SECONDS:g} s of "
-            "computing, by a first guess"
+            "computing time, by a first guess"
         )
     if not kept.any():
         raise ScenarioError(
@@ -129,10 +128,9 @@ def shorten(workload: Workload, loaded: Loaded, guess: Any, notes: list[str]) ->
 def fit_blocks(
     resolved: Resolved, workload: Workload, loaded: Loaded, device: Device, notes: list[str]
 ) -> Table:
-    """The POLICY row with no more KV blocks than the requests can use together, or fit in memory.
-
-    A pool that all requests fit in at once decides nothing, however large: it is cut silently.
-    """
+    """The POLICY row with at most the KV blocks that all requests use together, or that fit in
+    memory. A pool that fits all requests at once changes nothing, so reducing it to that needs no
+    note."""
     replica = resolved.replicas[0]
     row = replica.row
     knob, reserved = BLOCKS_KNOB[replica.knobs.engine]
@@ -155,7 +153,7 @@ def fit_blocks(
 
 
 def most_blocks(workload: Workload, row: Any) -> int:
-    """KV blocks that the requests could hold all at once, those of a slot or a rectangle whole."""
+    """KV blocks that all requests could hold at once, counting slots and rectangles in full."""
     longest = int((workload.num_prompt_tokens + workload.max_tokens).max())
     per_request = -(-min(longest, int(row.max_model_len)) // int(row.block_size)) + 1
     return per_request * min(len(workload), int(row.max_num_seqs))

@@ -1,4 +1,4 @@
-"""What one request to a server came to."""
+"""The timing of one request to a server."""
 
 from dataclasses import dataclass, field
 
@@ -9,7 +9,7 @@ __all__ = ["Outcome"]
 
 @dataclass
 class Outcome:
-    """What one request came to. Times are seconds from the start of the run."""
+    """The timing and the end of one request. Times are seconds from the start of the run."""
 
     index: int
     arrival_s: float
@@ -21,12 +21,12 @@ class Outcome:
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
     finish_reason: str | None = None
-    done: bool = False  # did [DONE] come?
-    status: str = "waiting"  # finished, failed, aborted (as the workload asks), cancelled
+    done: bool = False  # whether [DONE] was received
+    status: str = "waiting"  # finished, failed, aborted (by the workload), cancelled
     error: str | None = None
 
     def take(self, chunk: Chunk, moment: float) -> None:
-        """Note what a chunk adds."""
+        """Record one chunk."""
         if chunk.generated:
             self.chunk_s.append(moment)
         if chunk.text and self.first_visible_s is None:

@@ -1,12 +1,13 @@
 """Attention that reads the pages in place: torch's variable-length kernel on a GPU.
 
-One call a layer takes prompt chunks and decodes together: queries of all rows one after the other,
-a block table, and how much of it each row may see. The kernel built into torch (FlashAttention 2)
+One call per layer handles prompt chunks and
+decodes together: queries of all rows one after the other,
+a block table, and the context length of each row. The kernel built into torch (FlashAttention 2)
 wants pages of a multiple of 256 tokens, and its split-KV is silently wrong (pytorch#194167), so it
 always runs with num_splits=1.
 
-It is used only after it gave the tiled route's numbers on pages filled with NaN (`self_test`);
-whoever asks for a route learns which one runs and why (`choose_attention`).
+It is used only after it agreed with the tiled kernel on pages filled with NaN (`self_test`);
+`choose_attention` returns which kernel runs and why.
 """
 
 from dataclasses import dataclass
@@ -24,13 +25,13 @@ from gpu_backend.model import Attention
 __all__ = ["PAGE_TOKENS", "PagedAttention", "PagedMetadata", "choose_attention", "self_test"]
 
 PAGE_TOKENS = 256  # pages are a multiple of it
-CAUSAL = (-1, 0)  # a query sees everything before it, aligned at the row's end
+CAUSAL = (-1, 0)  # causal, aligned at the end of the row
 TOLERANCE = {torch.bfloat16: 2e-2, torch.float16: 4e-3, torch.float32: 1e-4}
 
 
 @dataclass(frozen=True)
 class PagedMetadata:
-    """R rows. query_start: (R + 1,) int32; context: (R,) int32 tokens that a row sees;
+    """R rows. query_start: (R + 1,) int32; context: (R,) int32 tokens that a row attends to;
     block_table: (R, most blocks) int32."""
 
     query_start: torch.Tensor
@@ -95,7 +96,7 @@ class PagedAttention:
 def choose_attention(
     architecture: Architecture, device: Device, block_size: int
 ) -> tuple[Attention, str]:
-    """The route for this device and block size, and a sentence that says which and why."""
+    """The kernel for this device and block size, and a sentence that says which and why."""
     tiled = TiledAttention(architecture, device.torch_device, device.dtype)
     if not device.is_cuda:
         return tiled, f"{tiled.name} on the CPU"
@@ -108,7 +109,7 @@ def choose_attention(
     wrong = self_test(paged, tiled, architecture, device, block_size)
     if wrong is not None:
         return tiled, f"{tiled.name}: the paged kernel failed its self-test ({wrong})"
-    return paged, f"{paged.name}, which gave the numbers of {tiled.name} in its self-test"
+    return paged, f"{paged.name}, which agreed with {tiled.name} in its self-test"
 
 
 def self_test(
@@ -118,12 +119,11 @@ def self_test(
     device: Device,
     block_size: int,
 ) -> str | None:
-    """None if `paged` gives `tiled`'s numbers for a mixed step on NaN-filled pages, else what is
-    wrong.
+    """None if `paged` agrees with `tiled` for a mixed step on NaN-filled pages, else the
+    difference.
 
-    Two decodes, one of them at the end of a page, a whole prompt, and a chunk behind an earlier
-    one; pages are handed out out of order, and everything outside the rows' own tokens is NaN.
-    """
+    Two decodes, one of them at the end of a page, a whole prompt, and a chunk after an earlier one;
+    pages are allocated out of order, and everything outside the tokens of the rows is NaN."""
     shape = architecture.shape
     starts = np.array([block_size - 1, 2 * block_size + 3, 0, block_size + 7])
     counts = np.array([1, 1, 37, block_size // 2])
@@ -159,7 +159,7 @@ def self_test(
     pool.open_blocks(np.zeros(0, np.int64), tails)
     expected = tiled.attend(q, pool.keys[0], pool.values[0], tiled.prepare(batch))
     if not bool(torch.isfinite(found).all()):
-        return "it read pages that are nobody's"
+        return "it read unallocated pages"
     worst = float((found.float() - expected.float()).abs().max())
     if worst > TOLERANCE[device.dtype]:
         return f"it differs by {worst:.2g}"
@@ -167,7 +167,7 @@ def self_test(
 
 
 def last_tails(batch: Batch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-    """Unwritten slots of every row's last block, which the tiled route reads and masks."""
+    """Unwritten slots of every row's last block, which the tiled kernel reads and masks."""
     tails = []
     for row in range(batch.num_rows):
         last = int(batch.held[row]) - 1

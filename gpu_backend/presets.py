@@ -1,4 +1,4 @@
-"""Scenarios that a small machine runs in seconds: the defaults of the real engine."""
+"""Preset scenarios of the real engine that run in seconds on a small machine."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ REPLICA: dict[str, Any] = {
     },
 }
 
-# One long prompt arrives while four short chats decode: what chunked prefill is about.
+# One long prompt arrives while four short chats decode: the case for chunked prefill.
 DEFAULT: dict[str, Any] = {
     "name": "four chats and one long prompt",
     "workload": {

@@ -1,7 +1,8 @@
-"""One real run from a scenario, and the simulation of the same requests beside it.
+"""Run a scenario on the real engine, and simulate the same requests for comparison.
 
-`run_scenario` loads, cuts to the machine, warms up, serves and measures; `compare` simulates what
-was served, under the same policy row and seed, with a latency model of this machine. Pages and the
+`run_scenario` loads the model, reduces the job to the machine, warms up, runs and measures;
+`compare` simulates the same requests under the same policy row and seed, with a latency model of
+this machine. Pages and the
 command line call these two.
 """
 
@@ -44,8 +45,8 @@ POINTS = ("p50", "p95")
 
 @dataclass(frozen=True)
 class Update:
-    """What a reader is told while a run goes on. `stage`: "load", "warm up" or "run"; `tokens`: of
-    how many output tokens; `emitted`: (request, token) of the step that just ended."""
+    """The progress of a run. `stage`: "load", "warm up" or "run"; `tokens`: of
+    how many output tokens; `emitted`: (request, token) of the last step."""
 
     stage: str
     steps: int = 0
@@ -56,7 +57,7 @@ class Update:
 
     @property
     def words(self) -> str:
-        """As a command shows it."""
+        """The line that a command shows."""
         if self.stage != "run":
             return self.stage
         return f"step {self.steps}, {self.tokens} of {self.all_tokens} tokens"
@@ -64,7 +65,7 @@ class Update:
 
 @dataclass(frozen=True, eq=False)
 class RealRun:
-    """A run that ended, whichever way: `served.error` says what went wrong."""
+    """A run that ended; `served.error` is set if it failed."""
 
     loaded: Loaded
     device: Device
@@ -72,14 +73,14 @@ class RealRun:
     served: Served
     backend: str
     guess: Any  # a LATENCY row before any calibration
-    graph_decodes: int  # that run as a whole where they are alone; 0: every step is eager
+    graph_decodes: int  # decodes that run as one unit; 0: every step is eager
 
     @property
     def recording(self) -> Recording:
         return self.served.recording
 
     def text(self, r: int) -> str:
-        """What request `r` generated, as text."""
+        """The output of request `r` as text."""
         return self.loaded.tokenizer.decode(self.served.outputs[r])
 
     def prompt(self, r: int) -> str:
@@ -100,10 +101,10 @@ def run_scenario(
     cancelled: Callable[[], bool] = lambda: False,
     on_update: Callable[[Update], None] = lambda update: None,
 ) -> RealRun:
-    """Serve a scenario's workload for real.
+    """Run the workload of a scenario on the real engine.
 
-    ValueError (ScenarioError too) and OutOfMemory for what cannot start; whatever happens once it
-    runs ends it with `served.error`.
+    ValueError (ScenarioError too) and OutOfMemory for a job that cannot start; later errors end the
+    run with `served.error`.
     """
     on_update(Update("load"))
     loaded = model_zoo.load(model, device)
@@ -143,7 +144,7 @@ def run_scenario(
 
 
 def make_runner(loaded: Loaded, policy: Table, device: Device) -> tuple[Runner, str]:
-    """A runner with a KV pool for this policy row, and in words what it computes with."""
+    """A runner with a KV pool for this policy row, and a description of the backend."""
     row, model = policy[0], loaded.model
     size = int(row.block_size)
     pool = KvPool(model.architecture, int(row.num_gpu_blocks), size, device)
@@ -162,9 +163,9 @@ def make_runner(loaded: Loaded, policy: Table, device: Device) -> tuple[Runner, 
 
 
 def warm_up(runner: Runner, wanted: Order) -> None:
-    """Two short requests through the very loop: the first products of a process, and the first run
-    of a compiled scheduler, cost more than all that follow. The pool is as it was: whatever these
-    leave in a block is overwritten before it is read."""
+    """Run two short requests: the first products of a process, and the first run of a compiled
+    scheduler, are slower than later ones. The pool needs no reset: blocks are overwritten before
+    they are read."""
     row = wanted.policy[0]
     length = max(
         min(16, int(row.max_model_len) - 4, int(wanted.asked.requests.num_prompt_tokens.max())), 1
@@ -178,8 +179,8 @@ def warm_up(runner: Runner, wanted: Order) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """Measured and simulated figures of the same requests. step_s: for each measured step what the
-    latency model says of its load."""
+    """Measured and simulated figures of the same requests. step_s: for each measured step the
+    prediction of the latency model for its load."""
 
     run: RealRun
     simulated_trace: Recording
@@ -221,7 +222,7 @@ class Comparison:
 
 
 def compare(run: RealRun, times: Any = None) -> Comparison:
-    """Simulate what was served: the same requests, lengths and policy row.
+    """Simulate the same requests, lengths and policy row.
 
     times: a LATENCY row; default: the scenario's measured profile, else the first guess from this
     machine's bandwidth and GEMM peak.
@@ -245,7 +246,7 @@ def compare(run: RealRun, times: Any = None) -> Comparison:
 
 
 def as_served(asked: Asked, served: Table) -> Table:
-    """The requests with the lengths that they came to; outputs are a run nobody shares."""
+    """The requests with their real output lengths; outputs are private runs."""
     requests = asked.requests.copy()
     ended = np.asarray(served.num_output_tokens)
     requests.output_len = np.where(ended > 0, ended, requests.output_len)
@@ -254,7 +255,7 @@ def as_served(asked: Asked, served: Table) -> Table:
 
 
 def figures(recording: Recording) -> dict[str, Any]:
-    """p50 and p95 of TTFT, ITL, TPOT and E2E; duration; output tokens a second."""
+    """p50 and p95 of TTFT, ITL, TPOT and E2E; duration; output tokens per second."""
     requests = recording.requests
     finished = requests[requests.num_output_tokens > 0]
     blocks = {

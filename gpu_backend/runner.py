@@ -1,11 +1,10 @@
-"""How a step's forward pass is started: operator by operator (eagerly), or, of decodes alone, as a
-whole: on a CPU as one compiled loop (compiled_decode.py), on a GPU as a recorded graph.
+"""How the forward pass of a step is launched: operator by operator (eager), or, for decodes only,
+as one unit: on a CPU as a compiled loop (compiled_decode.py), on a GPU as a CUDA graph.
 
 On a GPU such a step is a fixed sequence of kernels, so it is recorded once for each batch of 1, 2,
 4, 8, ... rows and replayed from static tensors that are refilled in place; a smaller batch is
-padded with rows that write to the null block and whose logits nobody reads. Launching thirty layers
-of small kernels one by one costs a small model more than computing them.
-"""
+padded with rows that write to the null block and whose logits are not read. For a small model,
+launching the kernels one by one takes longer than computing them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,18 +22,20 @@ __all__ = ["MOST_GRAPH_ROWS", "Forward", "Graph", "Runner", "cuda_capture", "gra
 
 MOST_GRAPH_ROWS = 256
 
-# Records what a function does on the device; returns what does it again, into the same tensors.
+# Records the work of a function on the device; returns a function that replays it on the same
+# tensors.
 Capture = Callable[[Callable[[], torch.Tensor]], Callable[[], torch.Tensor]]
 
 # Called before every layer, or before a graph; may raise to stop the step.
 Check = Callable[[], None] | None
 
-# A step that is ready to go: logits (rows sampled, vocab_size).
+# A prepared step: calling it returns logits (rows sampled, vocab_size).
 Forward = Callable[[Check], torch.Tensor]
 
 
 def graph_rows(rows: int) -> int:
-    """Rows of the graph that `rows` decodes run in: the next power of two; 0 for too many."""
+    """Rows of the graph that `rows` decodes run in: the next power of two; 0 if there are
+    too many."""
     size = 1 << max(rows - 1, 0).bit_length()
     return size if size <= MOST_GRAPH_ROWS else 0
 
@@ -65,7 +66,7 @@ def cuda_capture(device: torch.device) -> Capture:
 
 @dataclass(frozen=True)
 class Graph:
-    """A recorded decode step of so many rows: its static tensors and what replays it."""
+    """A recorded decode step for one batch size: its static tensors and its replay function."""
 
     rows: int
     inputs: Inputs
@@ -73,7 +74,7 @@ class Graph:
 
 
 class Runner:
-    """Starts forward passes of one model over one pool."""
+    """Launches forward passes of one model over one pool."""
 
     def __init__(
         self,
@@ -86,25 +87,25 @@ class Runner:
         compiled: bool = False,
     ) -> None:
         """capture: records decode steps (paged attention only), whose block tables have
-        `table_width` columns; compiled: a CPU's decode steps run as one loop, if they can. Without
-        either every step is eager."""
+        `table_width` columns; compiled: decode steps on a CPU run as one loop where possible.
+        Without either every step is eager."""
         self.model, self.pool, self.attention = model, pool, attention
         self.capture = capture if isinstance(attention, PagedAttention) else None
         self.table_width = table_width
         self.graphs: dict[int, Graph] = {}
         whole = compiled and why_not(model) is None
         self.compiled = CompiledDecode(model, pool) if whole else None
-        self.last_rows = 0  # rows of the last step where it ran as a whole, 0 for an eager one
+        self.last_rows = 0  # rows of the last step if it ran as one unit, 0 for an eager one
 
     @property
     def most_rows(self) -> int:
-        """Decodes that run as a whole if nothing else is in their step; 0: every step is eager."""
+        """Decodes that run as one unit in a step without prompts; 0: every step is eager."""
         if self.compiled is not None:
             return MOST_ROWS[self.model.device.dtype]
         return MOST_GRAPH_ROWS if self.capture is not None else 0
 
     def prepare(self, batch: Batch) -> Forward:
-        """What computes the step; all that goes to the device is there."""
+        """The function that computes the step; its inputs are on the device."""
         decodes = batch.num_single == batch.num_rows <= self.most_rows
         self.last_rows = 0
         if decodes and self.compiled is not None:
@@ -116,7 +117,7 @@ class Runner:
         return lambda check: self.model.forward(inputs, self.pool, self.attention, check)
 
     def replay(self, inputs: Inputs, rows: int) -> Forward:
-        """`rows` decodes in the static tensors of a graph, which is recorded if it is the first."""
+        """`rows` decodes in the static tensors of a graph, which is recorded at first use."""
         size = self.last_rows = graph_rows(rows)
         if size not in self.graphs:
             self.graphs[size] = self.record(size)
@@ -156,7 +157,7 @@ class Runner:
 
 
 def refill(static: Inputs, fresh: Inputs, rows: int) -> None:
-    """Copy a batch of `rows` decodes into static tensors; the rows behind become padding: they
+    """Copy a batch of `rows` decodes into static tensors; the remaining rows are padding: they
     attend to one token of the null block and write there."""
     for name in ("token_ids", "slots", "rotation"):
         target = getattr(static, name)

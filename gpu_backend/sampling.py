@@ -1,6 +1,6 @@
 """The next token: the most likely one, or one drawn at a temperature.
 
-A draw depends on the request's seed and the position alone, so it is the same under every policy,
+A draw depends on the request's seed and the position alone, so it is the same for every policy,
 batch and preemption: Gumbel noise of a generator seeded with both is added to logits / temperature.
 """
 
@@ -15,7 +15,7 @@ __all__ = ["Sampling", "sample"]
 
 @dataclass(frozen=True)
 class Sampling:
-    """temperature 0 is greedy; `seed` is the request's own."""
+    """temperature 0 is greedy; `seed` belongs to the request."""
 
     temperature: float = 0.0
     seed: int = 0
@@ -27,8 +27,8 @@ class Sampling:
 
 
 def sample(logits: torch.Tensor, wanted: list[tuple[Sampling, int]]) -> list[int]:
-    """One token id a row of logits (rows, vocab_size); `wanted` has each row's sampling and the
-    position of the token it gets. One copy to the host."""
+    """One token id per row of logits (rows, vocab_size); `wanted` has the sampling of each row and
+    the position of its token. One copy to the host."""
     drawn = [row for row, (sampling, _) in enumerate(wanted) if sampling.temperature > 0]
     if drawn:
         logits = logits.float()
@@ -40,7 +40,7 @@ def sample(logits: torch.Tensor, wanted: list[tuple[Sampling, int]]) -> list[int
 
 
 def gumbel(size: int, seed: int, position: int) -> torch.Tensor:
-    """Standard Gumbel noise; the same on every device, since it is drawn on the host."""
+    """Standard Gumbel noise; the same on every device, because it is drawn on the host."""
     mixed = (seed * 0x9E3779B97F4A7C15 + position * 0xBF58476D1CE4E5B9) & ((1 << 63) - 1)
     generator = torch.Generator().manual_seed(mixed)
     uniform = torch.rand(size, generator=generator).clamp_(1e-20, 1 - 1e-7)

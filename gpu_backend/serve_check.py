@@ -1,4 +1,4 @@
-"""`python -m gpu_backend serve-check`: a workload against a server, beside the simulation."""
+"""`python -m gpu_backend serve-check`: measure a server under a workload, beside the simulation."""
 
 import asyncio
 import json
@@ -42,11 +42,11 @@ LABEL = 24
 
 @click.command(
     "serve-check",
-    epilog=f"Hosts other than this machine must stand in ${ENDPOINTS}: host or host:port, "
+    epilog=f"Hosts other than this machine must be listed in ${ENDPOINTS}: host or host:port, "
     f"separated by commas. A key comes from ${KEY} only.",
 )
 @click.argument("url")
-@click.option("--model", help="Default: the first that the server lists.")
+@click.option("--model", help="Default: the first one that the server lists.")
 @click.option("--scenario", "file", type=click.Path(path_type=Path), help="Whose requests to send.")
 @click.option("--no-ignore-eos", is_flag=True, help="For servers that do not know ignore_eos.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
@@ -55,10 +55,9 @@ def serve_check_command(
 ) -> None:
     """Send a workload to the OpenAI-compatible server at URL and time its streams.
 
-    URL is its root or /v1 (then /v1/completions is asked, with prompts of exact length), or one
-    that ends in /completions or /chat/completions. With --scenario the simulation of that server
-    stands beside the measurement. Ctrl-C ends it with the figures of the answers so far.
-    """
+    URL is its root or /v1 (then /v1/completions is used, with prompts of exact length), or one that
+    ends in /completions or /chat/completions. With --scenario the report has the simulation of that
+    server beside the measurement. Ctrl-C ends it with the results so far."""
     endpoint = endpoint_of(url)
     scenario = None if file is None else load_scenario(file)
     workload = requests_of(scenario, file)

@@ -1,4 +1,4 @@
-"""What a measured server comes to, beside the simulation of the requests that it really got."""
+"""Metrics of a measured server, beside the simulation of the same requests."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -18,8 +18,8 @@ __all__ = ["TPOT_DEFINITION", "compare", "gaps_of", "measured_figures", "simulat
 
 TPOT_DEFINITION = "(E2E - TTFT) / (output tokens - 1), as in vLLM's benchmark and AIPerf"
 BLOCKS = ("ttft_s", "itl_s", "tpot_s", "e2e_s")
-LATE_S = 0.010  # a client later than this is no open loop any more
-TOKENS_OFF = 0.02  # share by which counted and wanted tokens may differ unmentioned
+LATE_S = 0.010  # a client later than this is not an open loop
+TOKENS_OFF = 0.02  # relative difference of counted and requested tokens below which no note is made
 
 Floats = NDArray[np.float64]
 Figures = dict[str, Any]
@@ -37,13 +37,13 @@ def gaps_of(outcome: Outcome) -> list[float]:
 
 
 def one_token_each(outcome: Outcome) -> bool:
-    """Did every chunk carry one token? The end-of-sequence token has no text, so no chunk."""
+    """Whether every chunk carried one token. The EOS token has no text and therefore no chunk."""
     silent = 1 if outcome.finish_reason == "stop" else 0
     return outcome.output_tokens in (len(outcome.chunk_s), len(outcome.chunk_s) + silent)
 
 
 def measured_figures(outcomes: Sequence[Outcome]) -> Figures:
-    """TTFT, ITL, TPOT, E2E of what finished, throughput of all; see gpu_backend.endpoint."""
+    """TTFT, ITL, TPOT, E2E of finished requests, throughput of all; definitions in endpoint.py."""
     finished = [o for o in outcomes if o.status == "finished" and o.sent_s is not None]
     started = [o for o in outcomes if o.sent_s is not None and o.chunk_s]
     counted = [o for o in finished if (o.output_tokens or 0) > 1]
@@ -89,7 +89,7 @@ def as_served(workload: Workload, outcomes: Sequence[Outcome]) -> Workload:
 def simulated_figures(
     scenario: Scenario, workload: Workload, outcomes: Sequence[Outcome]
 ) -> Figures:
-    """The same figures of the scenario's server under the requests as they were served."""
+    """The same metrics simulated for the server of the scenario, with the requests as served."""
     summary = run_resolved(
         resolve(scenario), as_served(workload, outcomes), record_items=False
     ).summary
@@ -119,7 +119,7 @@ def difference(measured: Figures, simulated: Figures) -> Figures:
 
 
 def contamination(outcomes: Sequence[Outcome]) -> list[str]:
-    """Why the times are not those of an open loop, if so."""
+    """Why the run was not an open loop, None if it was."""
     sent = [o for o in outcomes if o.sent_s is not None]
     late = [(o.sent_s or 0.0) - o.arrival_s for o in sent]
     worst = max(late, default=0.0)
@@ -130,7 +130,7 @@ def contamination(outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def notes_of(workload: Workload, outcomes: Sequence[Outcome]) -> list[str]:
-    """What a reader of the figures must know."""
+    """Notes on the metrics."""
     notes = []
     finished = [o for o in outcomes if o.status == "finished"]
     uncounted = sum(o.output_tokens is None for o in finished)
@@ -165,15 +165,15 @@ def notes_of(workload: Workload, outcomes: Sequence[Outcome]) -> list[str]:
 def compare(
     model: str, outcomes: Sequence[Outcome], workload: Workload, scenario: Scenario | None
 ) -> Figures:
-    """The report of serve-check, in the shape of `serve-check --json`. `scenario` None: there is
-    nothing to simulate with."""
+    """The report of serve-check, in the shape of `serve-check --json`. `scenario` None: no
+    simulation."""
     measured = measured_figures(outcomes)
     simulated = None if scenario is None else simulated_figures(scenario, workload, outcomes)
     why, notes = contamination(outcomes), notes_of(workload, outcomes)
     errors = Counter(o.error for o in outcomes if o.error)
     statuses = Counter(o.status for o in outcomes)
     if simulated is not None and statuses["cancelled"]:
-        notes.append("the simulation serves the cancelled requests too, and whole")
+        notes.append("the simulation serves the cancelled requests to their end")
     return {
         "model": model,
         "requests": len(outcomes),

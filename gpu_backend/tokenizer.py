@@ -1,7 +1,7 @@
 """Text to token ids and back.
 
-A Hugging Face folder brings its tokenizer.json. Random weights have no vocabulary: there a byte of
-UTF-8 is a token, and a generated id beyond the bytes is shown as its number in brackets.
+A Hugging Face folder has a tokenizer.json. Random weights have no vocabulary: a token is a byte of
+UTF-8, and a generated id beyond the bytes is shown as its number in brackets.
 """
 
 from collections.abc import Sequence

@@ -21,12 +21,12 @@ __all__ = ["from_folder", "pair_rows", "random_model", "weight_bytes"]
 
 UNUSED = ("rotary_emb.inv_freq",)
 
-# A tensor by name and shape, on the device and in its number format.
+# Returns a tensor by name and shape, on the device and in its number format.
 Source = Callable[[str, tuple[int, ...]], torch.Tensor]
 
 
 def weight_bytes(architecture: Architecture, device: Device) -> int:
-    """Bytes of all weights; a tied table counts twice where the head is packed apart from it."""
+    """Bytes of all weights; a tied table counts twice where the head is packed separately."""
     shape = architecture.shape
     parameters = shape.parameters
     if shape.tied_embeddings and packing(device.torch_device, device.dtype) == "oneDNN":
@@ -35,8 +35,8 @@ def weight_bytes(architecture: Architecture, device: Device) -> int:
 
 
 def keeps_plain(architecture: Architecture, device: Device) -> bool:
-    """Whether the plain weights stay beside oneDNN's, which compiled decode steps want: where both
-    fit, and as much again stays free."""
+    """Whether the plain weights are kept beside oneDNN's for compiled decode steps: where both fit,
+    and the same amount stays free."""
     if device.is_cuda or packing(device.torch_device, device.dtype) != "oneDNN":
         return False
     shape = architecture.shape
@@ -46,9 +46,9 @@ def keeps_plain(architecture: Architecture, device: Device) -> bool:
 
 
 def random_model(architecture: Architecture, device: Device, seed: int = 0) -> Model:
-    """The shape with normal random weights: the latency of the real model, none of its sense.
+    """The shape with normal random weights: the latency of the real model with meaningless output.
 
-    Standard deviation 1 / sqrt(columns), so that activations keep their size through the layers.
+    Standard deviation 1 / sqrt(columns), so that activations keep their scale through the layers.
     """
     generator = torch.Generator(device.torch_device).manual_seed(seed)
 
@@ -64,13 +64,13 @@ def random_model(architecture: Architecture, device: Device, seed: int = 0) -> M
 
 def from_folder(folder: Path, architecture: Architecture, device: Device) -> Model:
     """The weights of `folder`. ValueError, with the file, for a tensor that is missing, has another
-    shape, or is not known; for a folder that holds pickles only; for a file that is no safetensors.
+    shape, or is not known; for a folder with pickles only; for a file that is not safetensors.
     """
     files = sorted(folder.glob("*.safetensors"))
     if not files:
         others = sorted(p.name for p in folder.glob("*") if p.suffix in (".bin", ".pt", ".pth"))
         found = f"; {others[0]} is a pickle, which this engine never opens" if others else ""
-        raise ValueError(f"{folder}: no .safetensors file is there{found}")
+        raise ValueError(f"{folder}: there is no .safetensors file{found}")
     try:
         opened = {path: safe_open(path, framework="pt") for path in files}
         places = {name: path for path, file in opened.items() for name in file.keys()}  # noqa: SIM118
@@ -99,7 +99,7 @@ def from_folder(folder: Path, architecture: Architecture, device: Device) -> Mod
     unknown = sorted(n for n in places.keys() - taken - tied if not n.endswith(UNUSED))
     if unknown:
         raise ValueError(
-            f"{folder}: {len(unknown)} tensor(s) that this engine has no use for, the first "
+            f"{folder}: {len(unknown)} unknown tensor(s), the first is "
             f"{unknown[0]}: another architecture than config.json says"
         )
     return model
@@ -109,7 +109,7 @@ def from_folder(folder: Path, architecture: Architecture, device: Device) -> Mod
 
 
 def assemble(architecture: Architecture, device: Device, source: Source) -> Model:
-    """The model from its tensors. OutOfMemory before the first is made, where they do not fit."""
+    """The model from its tensors. OutOfMemory before allocation, where they do not fit."""
     shape = architecture.shape
     check_memory(device, weight_bytes(architecture, device), f"the weights of {shape.name}")
     embedding = source("model.embed_tokens.weight", (shape.vocab_size, shape.hidden_size))
@@ -124,7 +124,7 @@ def assemble(architecture: Architecture, device: Device, source: Source) -> Mode
 
 
 def layer(architecture: Architecture, source: Source, k: int, keep: bool) -> Layer:
-    """Layer `k`, its matrices joined. keep: their plain weights stay where they are packed."""
+    """Layer `k`, its matrices joined. keep: plain weights are kept beside the packed ones."""
     shape, prefix = architecture.shape, f"model.layers.{k}"
     hidden, middle, dim = shape.hidden_size, shape.intermediate_size, shape.head_dim
     attention = f"{prefix}.self_attn"

@@ -1,48 +1,23 @@
-"""Start: what this is, seen before it is explained: four chats, a document, a freeze."""
+"""Start: four chats, a long document, a freeze; then what the other pages show."""
 
 import streamlit as st
 
-from ui import chats, frame, freeze, glossary
+from ui import chat_windows
+from ui.shell import frame, navigation
+from ui.start import demo
+from ui.text import glossary
 
 KEY = "chats"
-
-frame.required("")
-
-st.title("Why does my chat freeze?", anchor=False)
-st.html(
-    glossary.marked(
-        "A language model on a GPU serves many people at once, [[step]] by step; in each step a "
-        "scheduler decides whose tokens are computed. When somebody sends a long document, all "
-        "others may stand still for a moment, or hardly notice: the scheduler's settings decide "
-        "which. Here you see every step of it, with the real scheduler's rules, and turn the "
-        "dials yourself."
-    )
-)
-
-
-@st.cache_data(max_entries=64, show_spinner=False)
-def played(sent_s: float | None) -> chats.Show:
-    return freeze.show(sent_s)
-
-
-@st.fragment
-def windows() -> None:
-    """The four windows; sending the document runs this and nothing else."""
-    chats.chats(played(chats.sent(KEY)), key=KEY)
-
-
-windows()
-
 NEXT = {
     "token_budget": (
         "Token budget",
-        "The same freeze, step by step. Drag the budget until nobody waits, and see what the "
-        "document pays for it. Your own trace can be loaded there.",
+        "The same freeze, step by step. Drag the budget until no chat waits, and see what the "
+        "document pays for it. You can also load a trace of your own.",
     ),
     "six_ways": (
         "Six ways to batch",
         "The same requests under every engine, from static batching to TensorRT-LLM, on one play "
-        "head: what each of them makes people wait for.",
+        "head: which requests get tokens first, and which wait.",
     ),
     "two_phases": (
         "Two phases",
@@ -51,9 +26,33 @@ NEXT = {
     ),
 }
 
-st.subheader("Where to go next", anchor=False)
-for column, (page, (title, words)) in zip(st.columns(len(NEXT)), NEXT.items(), strict=True):
-    with column, st.container(border=True):
-        if frame.exists(page):
-            st.page_link(f"pages/{page}.py", label=f":blue[**{title}**]")
-        st.markdown(words)
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def played(sent_s: float | None) -> chat_windows.Show:
+    return demo.show(sent_s)
+
+
+@frame.fragment
+def windows() -> None:
+    """The four windows; sending the document runs this and nothing else."""
+    chat_windows.chats(played(chat_windows.sent(KEY)), key=KEY)
+
+
+with frame.page(""):
+    st.title("Why does my chat freeze?", anchor=False)
+    st.html(
+        glossary.marked(
+            "A language model on a GPU serves many users at once, [[step]] by step. In each step "
+            "a scheduler decides which requests get their tokens computed. When one user sends a "
+            "long document, the answers of all others may stop for a moment, or hardly slow down: "
+            "the scheduler's settings decide which. These pages show every step of it under the "
+            "real schedulers' rules, and let you change the settings."
+        )
+    )
+    windows()
+    st.subheader("Where to go next", anchor=False)
+    for column, (path, (title, words)) in zip(st.columns(len(NEXT)), NEXT.items(), strict=True):
+        with column, st.container(border=True):
+            if navigation.exists(path):
+                st.page_link(f"pages/{path}.py", label=f":blue[**{title}**]")
+            st.markdown(words)

@@ -12,57 +12,15 @@ from sim.core.integrity import check_integrity
 from sim.core.requests import PRIVATE_BASE, Table, empty_requests
 from sim.core.state import POLICY, State, columns, events_per_step, new_state, records
 from sim.engines import dispatch
-from sim.engines.knobs import Knobs
+from sim.engines.registry import Knobs, engine_spec
 from sim.latency.model import LATENCY, linear
 from sim.workload.prompt_tokens import run_table
-
-# Roomy knobs of each engine; vLLM V1's blocks include the null block.
-ROOMY: dict[str, dict[str, Any]] = {
-    "vllm_v1": {
-        "max_num_batched_tokens": 2048,
-        "max_num_seqs": 64,
-        "max_model_len": 8192,
-        "num_gpu_blocks": 2_001,
-        "enable_prefix_caching": False,
-    },
-    "vllm_v0": {
-        "max_num_batched_tokens": 2048,
-        "max_num_seqs": 64,
-        "max_model_len": 8192,
-        "num_gpu_blocks": 2_000,
-        "watermark": 0.0,
-    },
-    "sarathi": {
-        "chunk_size": 2048,
-        "max_num_seqs": 64,
-        "max_model_len": 8192,
-        "num_gpu_blocks": 2_000,
-    },
-    "orca": {"max_num_seqs": 64, "max_model_len": 128, "num_gpu_blocks": 512},
-    "static": {"max_batch_size": 64, "kv_tokens": 32_000},
-    "sglang": {
-        "chunked_prefill_size": 2048,
-        "max_running_requests": 64,
-        "context_length": 8192,
-        "max_total_tokens": 32_000,
-        "disable_radix_cache": True,
-    },
-    "tensorrt_llm": {
-        "enable_chunked_prefill": True,
-        "max_num_tokens": 2048,
-        "max_batch_size": 64,
-        "max_seq_len": 8192,
-        "tokens_per_block": 16,
-        "num_blocks": 2_000,
-        "enable_block_reuse": False,
-    },
-}
 
 
 def policy_rows(engine: str = "vllm_v1", *, columns: Any = None, **knobs: Any) -> Table:
     """One POLICY row of an engine; what is not named is roomy. `columns` of the row are set last,
     for what no knob says directly."""
-    numbers = ROOMY[engine] | {"engine": engine} | knobs
+    numbers = dict(engine_spec(engine).roomy) | {"engine": engine} | knobs
     rows = records(1, POLICY)
     rows[0] = TypeAdapter(Knobs).validate_python(numbers).row()
     for name, value in (columns or {}).items():
@@ -137,7 +95,7 @@ class Server:
         """schedule(): (request, tokens, computed before) in batch order."""
         columns(self.state.log)["num_events"] = 0
         dispatch.schedule(self.state, 0)
-        return rows_of(self.state.plan[0], self.count("num_scheduled"), *PLANNED)
+        return rows_of(self.state.scheduled[0], self.count("num_scheduled"), *PLANNED)
 
     def complete(self) -> list[int]:
         """complete(): who finished."""

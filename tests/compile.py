@@ -19,9 +19,10 @@ from gpu_backend.tokenizer import ByteTokenizer
 from gpu_backend.weights import random_model
 from sim.cluster import loop, simulator
 from sim.cluster.cluster_state import BOTH, DECODE, PREFILL
-from sim.cluster.topology import Fleet
+from sim.cluster.topology import Topology
 from sim.engines import dispatch
-from tests.builders import ROOMY, Server, linear_latency, policy_rows, request_table
+from sim.engines.registry import ENGINE_IDS
+from tests.builders import Server, linear_latency, policy_rows, request_table
 
 TWO = [(8, 2), (8, 2)]  # prompt and output tokens of the requests that are run
 
@@ -31,19 +32,19 @@ def alone(name: str) -> None:
     table, runs = request_table(TWO)
     policy, latency = policy_rows(name), linear_latency()
     simulator.run(table, runs, policy, latency)
-    state, world = simulator.prepare(table, runs, policy, latency)
+    state, cluster = simulator.prepare(table, runs, policy, latency)
     engines = dispatch.used(policy.engine)
-    while loop.next_step(state, world, engines) == loop.PLANNED:
-        loop.finish_step(state, world, 0, 0.01)
+    while loop.next_step(state, cluster, engines) == loop.PLANNED:
+        loop.finish_step(state, cluster, 0, 0.01)
 
 
 def together(role: int, other: int, *names: str) -> None:
     """Two servers: beside each other, or one that prefills for one that decodes."""
     table, runs = request_table(TWO)
     policy = np.concatenate([policy_rows(name) for name in names]).view(np.recarray)
-    fleet = Fleet((role, other), kv_token_bytes=(1.0, 1.0), disaggregated=role != other)
+    topology = Topology((role, other), kv_token_bytes=(1.0, 1.0), disaggregated=role != other)
     limits = simulator.Limits(max_steps=1)  # cut short, which winds up
-    simulator.run(table, runs, policy, linear_latency(2), fleet=fleet, limits=limits)
+    simulator.run(table, runs, policy, linear_latency(2), topology=topology, limits=limits)
 
 
 def by_hand() -> None:
@@ -67,7 +68,7 @@ def decode_steps() -> None:
 def main() -> None:
     """While the browser's half compiles a lone vLLM V1, and then finds the rest done."""
     together(PREFILL, DECODE, "vllm_v1", "vllm_v1")
-    for name in ROOMY:
+    for name in ENGINE_IDS:
         alone(name)
     together(PREFILL, DECODE, "vllm_v0", "vllm_v1")
     together(BOTH, BOTH, "vllm_v0", "vllm_v1")

@@ -19,7 +19,7 @@ from sim.cluster.cluster_state import (
     ROUTERS,
     TOO_SHORT,
 )
-from sim.cluster.topology import Fleet
+from sim.cluster.topology import Topology
 from sim.core import reasons
 from sim.core.integrity import check_integrity
 from sim.core.recording import Recording
@@ -64,10 +64,10 @@ def rows_of(generator: np.random.Generator, count: int, caching: bool) -> Table:
     return rows
 
 
-def random_fleet(generator: np.random.Generator, seed: int) -> tuple[Fleet, int]:
+def random_fleet(generator: np.random.Generator, seed: int) -> tuple[Topology, int]:
     prefills, decodes = int(generator.integers(1, 4)), int(generator.integers(1, 4))
     servers = prefills + decodes
-    fleet = Fleet(
+    topology = Topology(
         roles=(PREFILL,) * prefills + (DECODE,) * decodes,
         kv_token_bytes=(TOKEN_BYTES,) * servers,
         disaggregated=True,
@@ -85,31 +85,31 @@ def random_fleet(generator: np.random.Generator, seed: int) -> tuple[Fleet, int]
         store_blocks=int(generator.choice([0, 40])),
         seed=seed,
     )
-    return fleet, servers
+    return topology, servers
 
 
 def run_checked(
-    table: Table, runs: Table, policy: Table, latency: Table, fleet: Fleet
+    table: Table, runs: Table, policy: Table, latency: Table, topology: Topology
 ) -> tuple[Recording, Any, Any]:
     """Run, and check every server's state whenever a step has been planned and run."""
-    state, world = simulator.prepare(table, runs, policy, latency, fleet=fleet)
+    state, cluster = simulator.prepare(table, runs, policy, latency, topology=topology)
     used = dispatch.used(policy.engine)
     for taken in range(100_000):
-        outcome = loop.run_slice(state, world, used, simulator.pools_of(world), 1)
+        outcome = loop.run_slice(state, cluster, used, simulator.pools_of(cluster), 1)
         if outcome == loop.NO_ROOM:
-            state = simulator.with_more_room(state, world)
+            state = simulator.with_more_room(state, cluster)
         elif outcome != loop.SLICE_OVER:
             break
         if taken % 7 == 0:
             for replica in range(len(policy)):
-                check_integrity_between(state, world, replica)
-    recording = simulator.close(state, world, *simulator.explain_outcome(outcome, state, world))
-    return recording, state, world
+                check_integrity_between(state, cluster, replica)
+    recording = simulator.close(state, cluster, *simulator.explain_outcome(outcome, state, cluster))
+    return recording, state, cluster
 
 
-def check_integrity_between(state: Any, world: Any, replica: int) -> None:
+def check_integrity_between(state: Any, cluster: Any, replica: int) -> None:
     """A busy server's plan is not computed yet: its prefix cache is ahead of it."""
-    if world.servers[replica].activity != BUSY:
+    if cluster.servers[replica].activity != BUSY:
         check_integrity(state, replica)
 
 
@@ -119,9 +119,9 @@ def check_integrity_between(state: Any, world: Any, replica: int) -> None:
 def test_random_clusters_lose_nothing(seed: int) -> None:
     generator = np.random.default_rng(seed)
     table, runs = table_of(generator, int(generator.integers(5, 80)), bool(generator.integers(2)))
-    fleet, servers = random_fleet(generator, seed)
+    topology, servers = random_fleet(generator, seed)
     policy = rows_of(generator, servers, bool(generator.integers(2)))
-    recording, state, world = run_checked(table, runs, policy, linear_latency(servers), fleet)
+    recording, state, cluster = run_checked(table, runs, policy, linear_latency(servers), topology)
 
     assert recording.status == "finished", recording.reason
     requests, n = recording.requests, len(table)
@@ -139,8 +139,8 @@ def test_random_clusters_lose_nothing(seed: int) -> None:
     assert (requests.end_s[finished] >= requests.first_token_s[finished]).all()
 
     # every finished request was prefilled once, and its KV met exactly one fate
-    ways = recording.journeys[:n]
-    assert (recording.legs.status[finished] == reasons.FINISHED).all()
+    ways = recording.kv_transfers[:n]
+    assert (recording.prefill_requests.status[finished] == reasons.FINISHED).all()
     fates = (MOVED, FINISHED_AT_PREFILL, TOO_SHORT, KV_UNUSED, LOAD_RECOMPUTED)
     assert np.isin(ways.outcome[finished], fates).all()
     assert (ways.outcome[requests.status == reasons.FAILED] == LOAD_FAILED).all()
@@ -157,26 +157,26 @@ def test_random_clusters_lose_nothing(seed: int) -> None:
     computed = np.bincount(recording.items.request, recording.items.num_tokens, minlength=2 * n)
     legs = np.flatnonzero(finished)
     fetched = np.zeros(n)
-    if fleet.store_blocks:
-        stored = recording.journeys[n:]
+    if topology.store_blocks:
+        stored = recording.kv_transfers[n:]
         fetched = np.where(stored.outcome == MOVED, stored.num_tokens, 0)
     once = (
         requests.num_prompt_tokens
-        + recording.legs.recomputed_tokens
-        - recording.legs.hit_tokens
+        + recording.prefill_requests.recomputed_tokens
+        - recording.prefill_requests.hit_tokens
         - fetched
     )
-    resumed = recording.legs.resumed_hit_tokens
+    resumed = recording.prefill_requests.resumed_hit_tokens
     assert (computed[n:][legs] >= (once - resumed)[legs]).all()
     assert (computed[n:][legs] <= (once + requests.num_prompt_tokens)[legs]).all()
 
     # nothing is held and nobody is on the way
-    assert world.clock[0].num_transfers == 0
+    assert cluster.clock[0].num_active_transfers == 0
     for replica in range(len(state.policy)):
         check_integrity(state, replica)
         assert state.counters[replica].num_free_blocks == state.policy[replica].num_gpu_blocks - 1
-    assert (world.servers.num_unfinished == 0).all()
-    assert (world.servers.unfinished_tokens == 0).all()
+    assert (cluster.servers.num_unfinished == 0).all()
+    assert (cluster.servers.unfinished_tokens == 0).all()
 
 
 def test_same_run_twice_is_the_same() -> None:
@@ -184,11 +184,13 @@ def test_same_run_twice_is_the_same() -> None:
     for _ in range(2):
         generator = np.random.default_rng(5)
         table, runs = table_of(generator, 60, True)
-        fleet, servers = random_fleet(generator, 5)
+        topology, servers = random_fleet(generator, 5)
         policy = rows_of(generator, servers, True)
-        traces.append(simulator.run(table, runs, policy, linear_latency(servers), fleet=fleet))
+        traces.append(
+            simulator.run(table, runs, policy, linear_latency(servers), topology=topology)
+        )
     first, second = traces
-    for name in ("steps", "items", "requests", "legs", "journeys"):
+    for name in ("steps", "items", "requests", "prefill_requests", "kv_transfers"):
         one, other = getattr(first, name), getattr(second, name)
         for column in one.dtype.names:
             np.testing.assert_array_equal(one[column], other[column], f"{name}.{column}")
@@ -199,14 +201,14 @@ def test_replicas_of_a_router_serve_everybody_once(router: int) -> None:
     generator = np.random.default_rng(router)
     table, runs = table_of(generator, 120, True)
     policy = rows_of(generator, 4, True)
-    fleet = Fleet(roles=(BOTH,) * 4, kv_token_bytes=(0.0,) * 4, router=router)
-    recording, _, world = run_checked(table, runs, policy, linear_latency(4), fleet)
+    topology = Topology(roles=(BOTH,) * 4, kv_token_bytes=(0.0,) * 4, router=router)
+    recording, _, cluster = run_checked(table, runs, policy, linear_latency(4), topology)
     assert recording.status == "finished"
     assert len(np.unique(recording.requests.replica)) == 4
     for row in recording.steps:
         items = recording.items[row.first_item : row.first_item + row.num_items]
         assert (recording.requests.replica[items.request] == row.replica).all()
-    assert (world.servers.num_unfinished == 0).all()
+    assert (cluster.servers.num_unfinished == 0).all()
 
 
 def test_round_robin_of_far_apart_requests_is_that_many_lone_servers() -> None:
@@ -215,8 +217,8 @@ def test_round_robin_of_far_apart_requests_is_that_many_lone_servers() -> None:
     table, runs = table_of(generator, 40, False)
     policy = rows_of(generator, 2, False)
     table.abort_after_s = np.inf
-    fleet = Fleet(roles=(BOTH, BOTH), kv_token_bytes=(0.0, 0.0))
-    both = simulator.run(table, runs, policy, linear_latency(2), fleet=fleet)
+    topology = Topology(roles=(BOTH, BOTH), kv_token_bytes=(0.0, 0.0))
+    both = simulator.run(table, runs, policy, linear_latency(2), topology=topology)
     for replica in range(2):
         half = table[replica::2].copy()
         alone = simulator.run(half, runs, policy[:1], linear_latency(1))
@@ -235,11 +237,11 @@ def test_block_tables_are_as_wide_as_the_longest_request() -> None:
     table, runs = table_of(generator, 40, False)
     policy = rows_of(generator, 3, False)
     policy.max_model_len, policy.num_gpu_blocks = 131_072, 10_000
-    fleet = Fleet(roles=(BOTH,) * 3, kv_token_bytes=(0.0,) * 3)
-    state, _ = simulator.prepare(table, runs, policy, linear_latency(3), fleet=fleet)
+    topology = Topology(roles=(BOTH,) * 3, kv_token_bytes=(0.0,) * 3)
+    state, _ = simulator.prepare(table, runs, policy, linear_latency(3), topology=topology)
     longest = int((table.num_prompt_tokens + table.output_len).max())
     assert longest < state.block_table.shape[2] * policy[0].block_size < longest + 32
-    recording = simulator.run(table, runs, policy, linear_latency(3), fleet=fleet)
+    recording = simulator.run(table, runs, policy, linear_latency(3), topology=topology)
     assert recording.status == "finished"
 
 

@@ -8,13 +8,13 @@ import pytest
 
 from sim.cluster import simulator
 from sim.cluster.cluster_state import BOTH, ROUTERS
-from sim.cluster.topology import Fleet
+from sim.cluster.topology import Topology
 from sim.core.recording import Recording
 from sim.core.requests import Table, empty_requests
+from sim.engines.registry import ENGINE_IDS
 from sim.workload.prompt_tokens import private_content
-from tests.builders import ROOMY, linear_latency, policy_rows
+from tests.builders import linear_latency, policy_rows
 
-ENGINES = sorted(ROOMY)
 # Little KV, so that preemptions, swaps and refusals are part of what must be equal.
 SCARCE: dict[str, dict[str, Any]] = {
     "vllm_v1": {"num_gpu_blocks": 31, "max_model_len": 200, "max_num_batched_tokens": 64},
@@ -58,14 +58,14 @@ def assert_same(one: Recording, other: Recording, without: tuple[str, ...] = ())
                 np.testing.assert_array_equal(ours[column], theirs[column], f"{table}.{column}")
 
 
-@pytest.mark.parametrize("name", ENGINES)
+@pytest.mark.parametrize("name", ENGINE_IDS)
 def test_a_router_in_front_of_one_server_changes_nothing(name: str) -> None:
     table, runs = table_of(60, 1)
     alone = simulator.run(table, runs, rows_of(name), linear_latency(1))
     assert len(alone.steps) > 50
     for router in range(len(ROUTERS) - 1):
-        fleet = Fleet(roles=(BOTH,), kv_token_bytes=(0.0,), router=router)
-        routed = simulator.run(table, runs, rows_of(name), linear_latency(1), fleet=fleet)
+        topology = Topology(roles=(BOTH,), kv_token_bytes=(0.0,), router=router)
+        routed = simulator.run(table, runs, rows_of(name), linear_latency(1), topology=topology)
         assert_same(alone, routed)
 
 
@@ -96,7 +96,7 @@ def check_each_alone(both: Recording, table: Table, runs: Table, policy: Table) 
 
 @pytest.mark.parametrize(
     "pair",
-    [(name, name) for name in ENGINES]
+    [(name, name) for name in ENGINE_IDS]
     + [("vllm_v1", "vllm_v0"), ("static", "sglang"), ("tensorrt_llm", "vllm_v1")],
     ids="-".join,
 )
@@ -104,7 +104,7 @@ def test_two_servers_in_turn_are_two_lone_servers(pair: tuple[str, str]) -> None
     """Also of two engines in one cluster."""
     table, runs = table_of(80, 2)
     policy = rows_of(*pair)
-    fleet = Fleet(roles=(BOTH, BOTH), kv_token_bytes=(0.0, 0.0))
-    both = simulator.run(table, runs, policy, linear_latency(2), fleet=fleet)
+    topology = Topology(roles=(BOTH, BOTH), kv_token_bytes=(0.0, 0.0))
+    both = simulator.run(table, runs, policy, linear_latency(2), topology=topology)
     assert both.status == "finished"
     check_each_alone(both, table, runs, policy)

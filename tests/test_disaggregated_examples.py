@@ -45,7 +45,7 @@ def test_splitwise_hides_transfers_behind_prompts() -> None:
     assert chunked.sum() > 10
     left_s = []
     for result in (streamed, simulate(parse_scenario(data))):
-        ways = result.recording.journeys[: len(result.recording.requests)][chunked]
+        ways = result.recording.kv_transfers[: len(result.recording.requests)][chunked]
         left_s.append(float((ways.end_s - ways.prefill_end_s).mean()))
     assert left_s[0] < 0.7 * left_s[1]
 
@@ -53,7 +53,7 @@ def test_splitwise_hides_transfers_behind_prompts() -> None:
 def test_mooncake_fetches_shared_prefixes_and_turns_away_who_would_be_late() -> None:
     result, without_store = run("mooncake"), run("mooncake", kv_store_bytes=0.0)
     count = len(result.recording.requests)
-    stored = result.recording.journeys[count:]
+    stored = result.recording.kv_transfers[count:]
     assert (stored.outcome == MOVED).sum() > 0
     computed = [
         int(each.recording.steps.num_prefill_tokens.sum()) for each in (result, without_store)

@@ -71,7 +71,7 @@ def test_the_next_gap_holds_the_transfer_where_the_prefill_token_counts() -> Non
 def test_finished_at_prefill_where_the_first_token_is_the_last() -> None:
     result = run_pools(one(PROMPT, 1), first_token_from="prefill")
     request = result.recording.requests[0]
-    assert result.recording.journeys.outcome[0] == FINISHED_AT_PREFILL
+    assert result.recording.kv_transfers.outcome[0] == FINISHED_AT_PREFILL
     assert request.end_s == pytest.approx(prefill_s(PROMPT))
     assert reasons.FINISH_REASONS[request.finish_reason] == "length"
     summary = result.summary
@@ -84,7 +84,7 @@ def test_finished_at_prefill_where_the_first_token_is_the_last() -> None:
 def test_ttft_doubles_when_the_kv_is_not_used() -> None:
     result = run_pools(one(PROMPT, 8), kv_unused_fraction=1)
     assert result.summary["ttft_s"]["max"] == pytest.approx(2 * prefill_s(PROMPT))
-    assert result.recording.journeys.outcome[0] == KV_UNUSED
+    assert result.recording.kv_transfers.outcome[0] == KV_UNUSED
     assert result.summary["recomputed_prefills"] == 1
     assert result.summary["kv_transfers"] == 0
 
@@ -94,7 +94,7 @@ def test_some_kv_is_not_used() -> None:
     result = run_pools(
         asked("user", 512, 8, {"kind": "constant", "rate_per_s": 10}, 60), kv_unused_fraction=0.3
     )
-    unused = result.recording.journeys.outcome[:60] == KV_UNUSED
+    unused = result.recording.kv_transfers.outcome[:60] == KV_UNUSED
     assert 5 < unused.sum() < 35
     on_decode = np.bincount(result.recording.items.request, result.recording.items.num_tokens)[:60]
     assert on_decode[unused].tolist() == [512 + 7] * unused.sum()
@@ -108,9 +108,9 @@ def test_a_request_enters_with_all_but_the_last_prompt_token_computed() -> None:
     result = run_pools(one(PROMPT, 3))
     assert items_of(result, 0) == [(1, PROMPT - 1), (1, PROMPT), (1, PROMPT + 1)]
     assert items_of(result, 1) == [(PROMPT, 0)]  # its leg
-    assert result.recording.journeys.num_tokens[0] == PROMPT
+    assert result.recording.kv_transfers.num_tokens[0] == PROMPT
     assert events(result, reasons.KV_LOADED, 0) == [(PROMPT - 1, 0)]
-    assert result.recording.requests.first_scheduled_s[0] == result.recording.journeys.end_s[0]
+    assert result.recording.requests.first_scheduled_s[0] == result.recording.kv_transfers.end_s[0]
 
 
 @pytest.mark.parametrize(("prompt", "moves"), [(15, 0), (16, 1), (17, 1)])
@@ -121,7 +121,7 @@ def test_prompts_shorter_than_a_block_are_computed_where_they_decode(
     assert result.summary["kv_transfers"] == moves
     assert result.summary["too_short_to_transfer"] == 1 - moves
     assert items_of(result, 0)[0] == ((1, prompt - 1) if moves else (prompt, 0))
-    assert result.recording.journeys.outcome[0] == (MOVED if moves else TOO_SHORT)
+    assert result.recording.kv_transfers.outcome[0] == (MOVED if moves else TOO_SHORT)
 
 
 def test_what_the_decode_server_has_cached_is_not_moved() -> None:
@@ -134,7 +134,7 @@ def test_what_the_decode_server_has_cached_is_not_moved() -> None:
         prefill_knobs=caching,
         decode_knobs=caching,
     )
-    ways = result.recording.journeys[:2]
+    ways = result.recording.kv_transfers[:2]
     assert ways.num_tokens.tolist() == [2048, 512]
     assert result.summary["kv_transfer_bytes"] == (2048 + 512) * TOKEN_BYTES_8B
     assert result.recording.requests.hit_tokens.tolist() == [0, 1024]
@@ -148,7 +148,7 @@ def test_a_prompt_that_is_cached_whole_but_its_last_block_moves_that_block() -> 
         prefill_knobs=caching,
         decode_knobs=caching,
     )
-    ways = result.recording.journeys[:2]
+    ways = result.recording.kv_transfers[:2]
     assert ways.num_tokens.tolist() == [1024, 16]
 
 
@@ -156,13 +156,13 @@ def test_scattered_blocks_are_so_many_descriptors_more() -> None:
     """Two requests whose blocks alternate in the prefill pool; each piece costs 32 layers."""
     knobs = {"max_num_batched_tokens": 32, "max_num_seqs": 8}
     result = run_pools(asked("user", 128, 4, count=2), prefill_knobs=knobs)
-    ways = result.recording.journeys[:2]
+    ways = result.recording.kv_transfers[:2]
     assert ways.num_descriptors[0] == 32
     apart = run_pools(
         asked("user", 128, 4, count=2),
         prefill_knobs=knobs | {"long_prefill_token_threshold": 16},
     )
-    assert apart.recording.journeys.num_descriptors[:2].tolist() == [8 * 32, 8 * 32]
+    assert apart.recording.kv_transfers.num_descriptors[:2].tolist() == [8 * 32, 8 * 32]
 
 
 # --- failures -------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_a_failed_load_is_recomputed_if_so_asked() -> None:
     result = run_pools(one(PROMPT, 8), load_failure_fraction=1, kv_load_failure_policy="recompute")
     assert result.summary["finished"] == 1
     assert result.summary["ttft_s"]["max"] == pytest.approx(2 * prefill_s(PROMPT) + TRANSFER_S)
-    assert result.recording.journeys.outcome[0] == LOAD_RECOMPUTED
+    assert result.recording.kv_transfers.outcome[0] == LOAD_RECOMPUTED
     assert result.summary["recomputed_prefills"] == 1
 
 
@@ -203,7 +203,7 @@ def test_who_waits_for_kv_does_not_block_those_behind() -> None:
         asked("short", 12, 4, at(0.5)),
         link={"bandwidth_bytes_per_s": GIGABIT},
     )
-    way, (large, short) = result.recording.journeys[0], result.recording.requests
+    way, (large, short) = result.recording.kv_transfers[0], result.recording.requests
     assert way.start_s < short.arrival_s
     assert short.end_s < way.end_s
     assert large.first_token_s == pytest.approx(way.end_s + LAST_TOKEN_S)
@@ -218,7 +218,7 @@ def test_decode_blocks_are_reserved_before_the_transfer_begins() -> None:
     """Room for one request: the second one's KV stays where it is until the first has ended."""
     knobs = {"num_gpu_blocks": PROMPT // 16 + 8, "max_model_len": PROMPT + 64}
     result = run_pools(asked("user", PROMPT, 32, at(0.0, 0.0)), decode_knobs=knobs)
-    first, second = result.recording.journeys[:2]
+    first, second = result.recording.kv_transfers[:2]
     assert second.prefill_end_s < first.end_s
     assert second.start_s == result.recording.requests.end_s[0]
     # the second one's blocks are taken while the first one decodes: the event has both numbers
@@ -231,10 +231,13 @@ def test_prefill_blocks_are_held_until_the_transfer_ends() -> None:
     """Room for one prompt: the next one is computed when the KV of the last one has gone."""
     knobs = {"num_gpu_blocks": PROMPT // 16 + 1, "max_model_len": PROMPT + 64}
     result = run_pools(asked("user", PROMPT, 4, at(0.0, 0.0, 0.0)), prefill_knobs=knobs)
-    ways, legs = result.recording.journeys[:3], result.recording.legs
+    ways, legs = result.recording.kv_transfers[:3], result.recording.prefill_requests
     assert legs.first_scheduled_s[1:].tolist() == ways.end_s[:2].tolist()
     roomy = run_pools(asked("user", PROMPT, 4, at(0.0, 0.0, 0.0)))
-    assert roomy.recording.legs.first_scheduled_s[1] < roomy.recording.journeys.end_s[0]
+    assert (
+        roomy.recording.prefill_requests.first_scheduled_s[1]
+        < roomy.recording.kv_transfers.end_s[0]
+    )
 
 
 # --- overload -------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 
 from sim.cluster import simulator
 from sim.cluster.cluster_state import DECODE, FINISHED_AT_PREFILL, MOVED, PREFILL, TOO_SHORT
-from sim.cluster.topology import Fleet
+from sim.cluster.topology import Topology
 from sim.core import reasons
 from sim.core.integrity import check_integrity
 from sim.core.requests import empty_requests
@@ -23,7 +23,7 @@ from tests.test_cluster import TOKEN_BYTES, run_checked
 # --- clients that go away -------------------------------------------------------------------------
 
 
-def pair(**more: Any) -> Fleet:
+def pair(**more: Any) -> Topology:
     """One prefill and one decode server on a slow link."""
     numbers: dict[str, Any] = {
         "roles": (PREFILL, DECODE),
@@ -33,7 +33,7 @@ def pair(**more: Any) -> Fleet:
         "handover_s": 0.02,
         "latency_s": 0.01,
     }
-    return Fleet(**numbers | more)
+    return Topology(**numbers | more)
 
 
 def three_requests() -> tuple[Any, Any]:
@@ -53,14 +53,14 @@ def test_a_client_may_go_away_at_any_time(streaming: bool, first_token_at_prefil
     small = {"max_num_batched_tokens": 32, "max_num_seqs": 4, "max_model_len": 80}
     rows = [policy_rows(num_gpu_blocks=blocks, **small) for blocks in (10, 7)]
     policy = np.concatenate(rows).view(np.recarray)  # one request at a time may decode
-    fleet = pair(streaming=streaming, first_token_at_prefill=first_token_at_prefill)
-    whole = simulator.run(table, runs, policy, linear_latency(2), fleet=fleet)
+    topology = pair(streaming=streaming, first_token_at_prefill=first_token_at_prefill)
+    whole = simulator.run(table, runs, policy, linear_latency(2), topology=topology)
     last_step_s = 0.006  # is not disturbed: a request that it ends has ended
     lasted_s = float(whole.requests.end_s[1] - table.arrival_s[1]) - last_step_s
     stages = set()
     for leaves_s in np.arange(0.0, lasted_s, 0.003):
         table.abort_after_s[1] = leaves_s
-        recording, state, world = run_checked(table, runs, policy, linear_latency(2), fleet)
+        recording, state, cluster = run_checked(table, runs, policy, linear_latency(2), topology)
         assert recording.status == "finished"
         assert recording.requests.status.tolist() == [
             reasons.FINISHED, reasons.ABORTED_REQUEST, reasons.FINISHED
@@ -69,9 +69,9 @@ def test_a_client_may_go_away_at_any_time(streaming: bool, first_token_at_prefil
         for replica in range(2):
             check_integrity(state, replica)
             assert state.counters[replica].num_free_blocks == policy[replica].num_gpu_blocks - 1
-        assert world.clock[0].num_transfers == 0
-        assert (world.servers.num_unfinished == 0).all()
-        way = recording.journeys[1]
+        assert cluster.clock[0].num_active_transfers == 0
+        assert (cluster.servers.num_unfinished == 0).all()
+        way = recording.kv_transfers[1]
         stages.add((way.source >= 0, way.target >= 0, bool(np.isfinite(way.start_s)),
                     bool(np.isfinite(way.end_s))))  # fmt: skip
     assert (True, False, False, False) in stages, "none left before the hand-over"
@@ -92,11 +92,13 @@ def from_store(order: list[int], blocks: int, prompt: int = 64) -> list[int]:
     contents = [[(1000 * k, prompt)] for k in order]
     runs, table.first_run, table.num_runs = run_table(contents)
     policy = np.concatenate([policy_rows(num_gpu_blocks=60, max_model_len=200)] * 2)
-    fleet = pair(store_blocks=blocks)
-    recording = simulator.run(table, runs, policy.view(np.recarray), linear_latency(2), fleet=fleet)
+    topology = pair(store_blocks=blocks)
+    recording = simulator.run(
+        table, runs, policy.view(np.recarray), linear_latency(2), topology=topology
+    )
     assert recording.status == "finished"
     assert (recording.requests.num_output_tokens == 4).all()
-    stored = recording.journeys[len(order) :]
+    stored = recording.kv_transfers[len(order) :]
     fetched = np.where(stored.outcome == MOVED, stored.num_tokens, 0)
     np.testing.assert_allclose(stored.total_bytes, fetched * TOKEN_BYTES)
     computed = np.bincount(recording.items.request, recording.items.num_tokens)[len(order) :]
@@ -162,7 +164,7 @@ def test_the_summary_accounts_for_every_request(seed: int) -> None:
     scenario, how = random_scenario(seed)
     result = simulate(scenario)
     summary, recording = result.summary, result.recording
-    ways = recording.journeys[:80]
+    ways = recording.kv_transfers[:80]
     ended = ("finished", "failed", "rejected", "aborted")
     assert sum(summary[name] for name in ended) == summary["requests"] == 80
     recompute = how["kv_load_failure_policy"] == "recompute"
@@ -178,8 +180,8 @@ def test_the_summary_accounts_for_every_request(seed: int) -> None:
         + (loads_lost if recompute else 0)
     )
     # one prefill leg each, and its token discarded or first
-    assert (recording.legs.status == reasons.FINISHED).sum() == 80 - summary["rejected"]
-    assert (recording.legs.num_output_tokens == 1).all()
+    assert (recording.prefill_requests.status == reasons.FINISHED).sum() == 80 - summary["rejected"]
+    assert (recording.prefill_requests.num_output_tokens == 1).all()
     # bytes
     arrived = np.isfinite(ways.end_s)
     cached = recording.requests.hit_tokens[arrived & (ways.outcome == MOVED)].sum()

@@ -182,7 +182,7 @@ def test_horizon() -> None:
 
 
 def test_deadline_and_cancel_between_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(simulator, "STEPS_A_SLICE", 10)
+    monkeypatch.setattr(simulator, "STEPS_PER_SLICE", 10)
     late = simulate([(10, 5000)], limits=Limits(deadline_s=0.0))
     assert (late.status, len(late.steps)) == ("bounded", 10)
     table, runs = request_table([(10, 5000)])
@@ -210,7 +210,7 @@ def test_slices_and_more_room_change_nothing(slice_: int, monkeypatch: pytest.Mo
         "scheduler_reserve_full_isl": False,
     }
     whole = simulate(asked, **knobs)
-    monkeypatch.setattr(simulator, "STEPS_A_SLICE", slice_)
+    monkeypatch.setattr(simulator, "STEPS_PER_SLICE", slice_)
     sliced = simulate(asked, **knobs)
     for name in ("steps", "items", "events", "gaps"):
         assert np.array_equal(getattr(whole, name), getattr(sliced, name)), name

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sim.engines import dispatch
 from tests.conftest import ROOT
 
 HEAVY = ("streamlit", "torch", "pandas", "plotly")
@@ -79,6 +80,13 @@ def test_sim(folder: str) -> None:
     for file in files(f"sim/{folder}"):
         used = {name.split(".")[1] for name in imported(file) if name.startswith("sim.")}
         assert used <= {folder, *SIM[folder]}, f"{name_of(file)} imports {used}"
+
+
+def test_a_kernel_imports_no_knobs_and_no_registry() -> None:
+    """A kernel reads the state and nothing else of its engine."""
+    for name in dispatch.KERNELS:
+        found = imported(ROOT / "sim" / "engines" / f"{name}.py")
+        assert not any("knobs" in one or "registry" in one for one in found), name
 
 
 @pytest.mark.parametrize("folder", FOREIGN)

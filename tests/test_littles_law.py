@@ -8,20 +8,23 @@ import numpy as np
 import pytest
 
 from sim.core import reasons
+from sim.engines.registry import ENGINE_IDS, engine_spec
 from sim.results import metrics
 from sim.results.run import Result, simulate
 from sim.scenario.load import parse_scenario
-from tests.builders import ROOMY
 from tests.field.field import LINEAR, asked
 from tests.pools import pools
 
-ENGINES = sorted(ROOMY)
 LENGTHS = {"kind": "uniform", "min": 20, "max": 60}
 USERS = asked("user", LENGTHS, LENGTHS, {"kind": "poisson", "rate_per_s": 20}, 150)
 
 
 def servers(count: int, engine: str, router: str = "round_robin") -> Result:
-    replica = {"count": count, "latency": LINEAR, "policy": {"engine": engine, **ROOMY[engine]}}
+    replica = {
+        "count": count,
+        "latency": LINEAR,
+        "policy": {"engine": engine, **engine_spec(engine).roomy},
+    }
     return simulate(
         parse_scenario(
             {
@@ -64,12 +67,12 @@ def check(result: Result) -> None:
     assert in_system(result) > 1
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("engine", ENGINE_IDS)
 def test_of_a_lone_server_of_every_policy(engine: str) -> None:
     check(servers(1, engine))
 
 
-@pytest.mark.parametrize("engine", [e for e in ENGINES if e != "static"])
+@pytest.mark.parametrize("engine", [e for e in ENGINE_IDS if e != "static"])
 def test_of_those_that_run(engine: str) -> None:
     """Inside a server, from the counts of its steps: mean number running x time = sum of the times
     from the first step to the end. A static batch keeps members that have finished."""

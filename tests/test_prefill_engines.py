@@ -44,16 +44,16 @@ def test_random_pools_lose_nothing(engine: str, seed: int) -> None:
     """Seed 7 of SGLang: its pool is full of KV to be fetched, then empty, and it goes on."""
     generator = np.random.default_rng(seed)
     table, runs = table_of(generator, int(generator.integers(5, 80)), bool(generator.integers(2)))
-    fleet, servers = random_fleet(generator, seed)
-    fleet = replace(fleet, store_blocks=0)
-    count = fleet.roles.count(PREFILL)
+    topology, servers = random_fleet(generator, seed)
+    topology = replace(topology, store_blocks=0)
+    count = topology.roles.count(PREFILL)
     rows = [policy_rows(engine, **SMALL[engine])] * count
     rows += [rows_of(generator, 1, False)] * (servers - count)
     policy = np.concatenate(rows).view(np.recarray)
-    recording, state, world = run_checked(table, runs, policy, linear_latency(servers), fleet)
+    recording, state, cluster = run_checked(table, runs, policy, linear_latency(servers), topology)
     assert recording.status == "finished", recording.reason
     ended = (reasons.FINISHED, reasons.ABORTED_REQUEST, reasons.REJECTED, reasons.FAILED)
     assert np.isin(recording.requests.status, ended).all()
     for replica in range(servers):
         assert state.counters[replica].num_free_blocks == policy[replica].num_gpu_blocks - 1
-    assert (world.servers.num_unfinished == 0).all()
+    assert (cluster.servers.num_unfinished == 0).all()

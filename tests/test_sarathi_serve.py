@@ -37,7 +37,7 @@ REFERENCE = load_reference()
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
 def test_recorded_case(file: Path) -> None:
     case, document = replay.read_case(file)
-    engine = replay.ENGINES[case.engine]
+    engine = replay.SCHEMAS[case.engine]
     if why := engine.skip(document):
         defects = ("asis", "not to imitate", "stale chunk", "self-preemption")
         assert any(defect in why for defect in defects)
@@ -103,7 +103,7 @@ def chunk_went_negative(document: dict[str, Any]) -> bool:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_random_cases_equal_the_restated_rules(folder: str) -> None:
-    engine = replay.ENGINES[folder]
+    engine = replay.SCHEMAS[folder]
     compared = preempted = ignored = stuck = 0
     for seed in range(RANDOM_CASES):
         document = random_case(FOLDERS[folder], random.Random(f"{folder}/{seed}"))

@@ -18,7 +18,7 @@ FILES = sorted((CASES / "static_padded").glob("*.json"))
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_recorded_case(file: Path) -> None:
     case, document = replay.read_case(file)
-    recorded = replay.ENGINES["static_padded"].recorded(document)
+    recorded = replay.SCHEMAS["static_padded"].recorded(document)
     assert replay.difference(replay.replay(case), recorded) is None
 
 
@@ -80,7 +80,7 @@ def test_random_cases_equal_the_restated_rule(seed: int) -> None:
     steps, outcome = restated(config, requests)
     case = replay.Case("static_padded", str(seed), config, requests)
     document = {"steps": steps, "outcome": outcome}
-    recorded = replay.ENGINES["static_padded"].recorded(document)
+    recorded = replay.SCHEMAS["static_padded"].recorded(document)
     assert replay.difference(replay.replay(case), recorded) is None
 
 

@@ -49,8 +49,8 @@ def tokens(plan: list[tuple[int, int, int]]) -> dict[int, int]:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_recorded_case(file: Path) -> None:
     case, document = replay.read_case(file)
-    assert replay.ENGINES["trt"].skip(document) is None
-    recorded = replay.ENGINES["trt"].recorded(document)
+    assert replay.SCHEMAS["trt"].skip(document) is None
+    recorded = replay.SCHEMAS["trt"].recorded(document)
     assert replay.difference(replay.replay(case), recorded) is None
 
 
@@ -101,7 +101,7 @@ def test_random_cases_equal_the_restated_rules(block: int) -> None:
     for seed in range(block * 300, block * 300 + 300):
         document = random_case(seed)
         steps, outcome = REFERENCE.trt(document["config"], document["requests"])
-        recorded = replay.ENGINES["trt"].recorded({"steps": steps, "outcome": outcome})
+        recorded = replay.SCHEMAS["trt"].recorded({"steps": steps, "outcome": outcome})
         case = replay.Case("trt", f"seed {seed}", document["config"], document["requests"])
         found = replay.difference(replay.replay(case), recorded)
         assert found is None, f"seed {seed}: {found}"
@@ -322,7 +322,7 @@ def churn(seed: int) -> tuple[Server, list[Any]]:
         log.append((plan, made.stop_reason))
         check_prefix_cache(made.state, 0, planned=True)
         assert sum(tokens for _, tokens, _ in plan) <= budget
-        for item in made.state.plan[0, : len(plan)]:
+        for item in made.state.scheduled[0, : len(plan)]:
             assert item.num_tokens == item.num_needed or item.num_tokens % unit == 0
         if policy != "MAX_UTILIZATION":
             assert counters.num_preempted == 0, "guaranteed no evict"

@@ -8,7 +8,7 @@ import pytest
 
 from sim.cluster import simulator
 from sim.cluster.cluster_state import DECODE, MOVED, PREFILL
-from sim.cluster.topology import Fleet
+from sim.cluster.topology import Topology
 from sim.core.recording import Recording
 from sim.hardware import catalog
 from sim.results.run import simulate
@@ -69,7 +69,7 @@ def test_latency_and_descriptors_come_before_the_bytes() -> None:
     plain = run_pools(one(4096)).summary["kv_transfer_s"]["max"]
     link = {"latency_s": 0.002, "per_descriptor_s": 1e-4}
     slow = run_pools(one(4096), link=link)
-    assert slow.recording.journeys.num_descriptors.tolist()[0] == 32
+    assert slow.recording.kv_transfers.num_descriptors.tolist()[0] == 32
     expected = plain + 0.002 + 32 * 1e-4
     assert slow.summary["kv_transfer_s"]["max"] == pytest.approx(expected)
 
@@ -109,7 +109,7 @@ def test_a_transfer_that_joins_later_takes_half_from_then_on() -> None:
     link = {"bandwidth_bytes_per_s": rate / 10}
     prompts = {"kind": "list", "values": [first, second]}
     result = run_pools(asked("pair", prompts, 4, at(0.0, 0.0)), prefill=2, link=link)
-    ways, rate = result.recording.journeys[:2], rate / 10
+    ways, rate = result.recording.kv_transfers[:2], rate / 10
     begun, joined = prefill_s(first), prefill_s(second)
     assert ways.start_s.tolist() == pytest.approx([begun, joined])
     left = first * TOKEN_BYTES_8B - (joined - begun) * rate
@@ -119,11 +119,11 @@ def test_a_transfer_that_joins_later_takes_half_from_then_on() -> None:
     assert ways.end_s.tolist() == pytest.approx([a_ends, joined + both])
 
 
-def fair_ends(ways: Any, fleet: Fleet) -> np.ndarray:
+def fair_ends(ways: Any, topology: Topology) -> np.ndarray:
     """When each transfer ends, reckoned anew: at every start, end of a setup and end of a transfer,
     each flowing one gets bandwidth / max(sharers of its sender, of its receiver)."""
     count = len(ways)
-    flows_s = ways.start_s + fleet.latency_s + ways.num_descriptors * fleet.per_descriptor_s
+    flows_s = ways.start_s + topology.latency_s + ways.num_descriptors * topology.per_descriptor_s
     left = ways.total_bytes.astype(float)
     ends = np.full(count, np.nan)
     now = 0.0
@@ -133,7 +133,7 @@ def fair_ends(ways: Any, fleet: Fleet) -> np.ndarray:
         for k in flowing:
             senders = sum(ways.source[j] == ways.source[k] for j in flowing)
             receivers = sum(ways.target[j] == ways.target[k] for j in flowing)
-            rates[k] = fleet.bandwidth / max(senders, receivers)
+            rates[k] = topology.bandwidth / max(senders, receivers)
         later = [t for t in flows_s if t > now]
         done = [now + left[k] / rates[k] for k in flowing]
         until = min(later + done)
@@ -146,12 +146,12 @@ def fair_ends(ways: Any, fleet: Fleet) -> np.ndarray:
     return ends
 
 
-def random_moves(seed: int) -> tuple[Recording, Fleet]:
+def random_moves(seed: int) -> tuple[Recording, Topology]:
     """A cluster whose clients stay and whose KV is moved after the prefill."""
     generator = np.random.default_rng(seed)
     table, runs = table_of(generator, 60, False)
     table.abort_after_s = np.inf
-    fleet = Fleet(
+    topology = Topology(
         roles=(PREFILL, PREFILL, DECODE, DECODE, DECODE),
         kv_token_bytes=(TOKEN_BYTES,) * 5,
         disaggregated=True,
@@ -163,19 +163,19 @@ def random_moves(seed: int) -> tuple[Recording, Fleet]:
         seed=seed,
     )
     return simulator.run(
-        table, runs, rows_of(generator, 5, False), linear_latency(5), fleet=fleet
-    ), fleet
+        table, runs, rows_of(generator, 5, False), linear_latency(5), topology=topology
+    ), topology
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_random_transfers_share_fairly(seed: int) -> None:
-    recording, fleet = random_moves(seed)
-    ways = recording.journeys[: len(recording.requests)]
+    recording, topology = random_moves(seed)
+    ways = recording.kv_transfers[: len(recording.requests)]
     moved = ways[ways.outcome == MOVED]
     assert len(moved) > 20
     overlap = (moved.start_s[1:] < moved.end_s[:-1]).sum()
     assert overlap > 0, "nothing was shared"
-    np.testing.assert_allclose(moved.end_s, fair_ends(moved, fleet), rtol=1e-9)
+    np.testing.assert_allclose(moved.end_s, fair_ends(moved, topology), rtol=1e-9)
 
 
 # --- streamed -------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_streaming_hides_all_but_the_last_chunk_when_the_link_keeps_up() -> None
     ends = {}
     for streaming in (False, True):
         result = run_pools(one(chunks * size), link={"streaming": streaming}, prefill_knobs=knobs)
-        way = result.recording.journeys[0]
+        way = result.recording.kv_transfers[0]
         assert way.prefill_end_s == pytest.approx(chunks * prefill_s(size))
         ends[streaming] = way.end_s - way.prefill_end_s
         ttft_s = way.end_s + FIRST_STEP_S
@@ -208,7 +208,7 @@ def test_streaming_adds_what_is_missing_when_the_link_does_not_keep_up() -> None
         link={"streaming": True, "bandwidth_bytes_per_s": rate},
         prefill_knobs={"max_num_batched_tokens": size},
     )
-    way = result.recording.journeys[0]
+    way = result.recording.kv_transfers[0]
     assert way.end_s == pytest.approx(prefill_s(size) + chunks * chunk_s)
 
 
@@ -219,6 +219,6 @@ def test_streamed_chunks_pay_the_latency_each_time_the_link_has_run_dry() -> Non
         link={"streaming": True, "latency_s": 0.001},
         prefill_knobs={"max_num_batched_tokens": size},
     )
-    way = result.recording.journeys[0]
+    way = result.recording.kv_transfers[0]
     chunk_s = size * TOKEN_BYTES_8B / (100 * GIGABIT)
     assert way.end_s - way.prefill_end_s == pytest.approx(0.001 + chunk_s)

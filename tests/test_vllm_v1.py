@@ -44,10 +44,10 @@ REFERENCE = load_reference()
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_recorded_case(file: Path) -> None:
     case, document = replay.read_case(file)
-    if replay.ENGINES["vllm_v1"].skip(document):
+    if replay.SCHEMAS["vllm_v1"].skip(document):
         assert "ghost" in file.stem
         return
-    recorded = replay.ENGINES["vllm_v1"].recorded(document)
+    recorded = replay.SCHEMAS["vllm_v1"].recorded(document)
     assert replay.difference(replay.replay(case), recorded) is None
 
 
@@ -415,7 +415,7 @@ def test_no_cached_block_holds_uncomputed_tokens_after_an_undo(file: Path) -> No
     config = case.config | {"enable_prefix_caching": True}
     case = replay.Case(case.engine, case.name, config, case.requests)
     state, ids = replay.vllm_v1_state(case, replay.vllm_v1_knobs(config))
-    arrivals, _, _ = replay.happenings(case, ids)
+    arrivals, _, _ = replay.arrivals_and_aborts(case, ids)
     flags = np.zeros(config["max_num_seqs"], np.int32)
     for s in range(150):
         state.log[0].num_events = 0
@@ -425,7 +425,7 @@ def test_no_cached_block_holds_uncomputed_tokens_after_an_undo(file: Path) -> No
         check_prefix_cache(state, 0, planned=True)
         computed = {
             int(i.request): int(i.num_computed_tokens + i.num_tokens)
-            for i in state.plan[0, : state.counters[0].num_scheduled]
+            for i in state.scheduled[0, : state.counters[0].num_scheduled]
         }
         for block in state.blocks[0][
             (state.blocks[0].hash >= 0) & (state.blocks[0].references > 0)

@@ -1,1 +1,1 @@
-"""What the pages share. ui reads sim; nothing in sim knows that ui exists."""
+"""What the pages share, and the parts of each page. ui reads sim; nothing in sim knows ui."""

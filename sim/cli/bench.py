@@ -17,15 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pydantic import TypeAdapter
 
 from sim.cli import bench_cluster
 from sim.cluster import simulator
 from sim.core.recording import Recording
 from sim.core.requests import Table, empty_requests
 from sim.core.state import POLICY, records
-from sim.engines.dispatch import POLICIES
-from sim.engines.knobs import Knobs
+from sim.engines.knobs.translation import SharedKnobs, knobs_of
+from sim.engines.registry import DEFAULT_ENGINE, ENGINES, engine_spec
 from sim.latency.model import LATENCY, linear
 from sim.workload.prompt_tokens import private_content
 
@@ -35,55 +34,20 @@ LONGEST = 900 + 300
 ENOUGH_TOKENS = MAX_NUM_SEQS * LONGEST  # the longest request in every slot
 
 
-# Equal servers of each engine: `tokens` tokens of KV, 256 sequences, 8192 tokens per step.
-KNOBS: dict[str, Callable[[int, bool], dict[str, Any]]] = {
-    "vllm_v1": lambda tokens, caching: {
-        "max_num_batched_tokens": BUDGET,
-        "max_num_seqs": MAX_NUM_SEQS,
-        "max_model_len": 8192,
-        "block_size": BLOCK_SIZE,
-        "num_gpu_blocks": tokens // BLOCK_SIZE + 1,
-        "enable_prefix_caching": caching,
-    },
-    "vllm_v0": lambda tokens, caching: {
-        "max_num_batched_tokens": BUDGET,
-        "max_num_seqs": MAX_NUM_SEQS,
-        "max_model_len": 8192,
-        "block_size": BLOCK_SIZE,
-        "num_gpu_blocks": tokens // BLOCK_SIZE,
-    },
-    "sarathi": lambda tokens, caching: {
-        "chunk_size": BUDGET,
-        "max_num_seqs": MAX_NUM_SEQS,
-        "max_model_len": 8192,
-        "block_size": BLOCK_SIZE,
-        "num_gpu_blocks": tokens // BLOCK_SIZE,
-    },
-    "orca": lambda tokens, caching: {
-        "max_num_seqs": MAX_NUM_SEQS,
-        "max_model_len": LONGEST,
-        "num_gpu_blocks": tokens // BLOCK_SIZE,
-    },
-    "static": lambda tokens, caching: {"max_batch_size": MAX_NUM_SEQS, "kv_tokens": tokens},
-    "tensorrt_llm": lambda tokens, caching: {
-        "enable_chunked_prefill": True,
-        "max_num_tokens": BUDGET,
-        "max_batch_size": MAX_NUM_SEQS,
-        "max_seq_len": 8192,
-        "tokens_per_block": BLOCK_SIZE,
-        "num_blocks": tokens // BLOCK_SIZE,
-        "enable_block_reuse": caching,
-    },
-    "sglang": lambda tokens, caching: {
-        "chunked_prefill_size": BUDGET,
-        "max_running_requests": MAX_NUM_SEQS,
-        "context_length": 8192,
-        "max_total_tokens": tokens,
-        "page_size": BLOCK_SIZE,  # the workloads say block 16; SGLang's own default is 1
-        "disable_radix_cache": not caching,
-    },
-}
-CACHING = ("vllm_v1", "tensorrt_llm", "sglang")  # engines with a prefix cache here
+def knobs_with(tokens: int, prefix_caching: bool, engine: str) -> dict[str, Any]:
+    """Equal servers of every engine: `tokens` tokens of KV in blocks of 16, 256 requests at once,
+    8192 tokens per step. A slot holds the longest request."""
+    slots = engine_spec(engine).kv_layout == "slots"
+    shared = SharedKnobs(
+        budget=BUDGET,
+        seqs=MAX_NUM_SEQS,
+        length=LONGEST if slots else 8192,
+        kv_tokens=tokens,
+        block_size=BLOCK_SIZE,
+        caching=prefix_caching,
+        chunking=True,
+    )
+    return knobs_of(shared, engine)
 
 
 @dataclass(frozen=True)
@@ -124,11 +88,11 @@ def steady_peak(name: str, prefix_caching: bool) -> int:
     return recording.peak_kv_blocks * recording.block_size
 
 
-def policy_rows(tokens: int, prefix_caching: bool, name: str = "vllm_v1") -> Table:
-    """The policy of the engine of that name, with `tokens` tokens of KV."""
-    knobs = {"engine": name} | KNOBS[name](tokens, prefix_caching)
+def policy_rows(tokens: int, prefix_caching: bool, name: str = DEFAULT_ENGINE) -> Table:
+    """The policy of the engine of that id, with `tokens` tokens of KV."""
     rows: Table = records(1, POLICY)
-    rows[0] = TypeAdapter(Knobs).validate_python(knobs).row()
+    knobs = knobs_with(tokens, prefix_caching, name)
+    rows[0] = engine_spec(name).knobs.model_validate(knobs).row()
     return rows
 
 
@@ -243,6 +207,14 @@ COLUMNS: tuple[tuple[str, int, Callable[[dict[str, Any]], str]], ...] = (
 )
 
 
+def list_rows(echo: Callable[[str], None]) -> None:
+    """Print what `run` measures: one line per engine, then one per workload."""
+    for spec in ENGINES:
+        echo(f"{spec.id:<24}{spec.title} ({spec.version})")
+    for workload in WORKLOADS:
+        echo(f"{workload.name:<24}{workload.requests:,} requests")
+
+
 def run(echo: Callable[[str], None]) -> None:
     """Measure everything; print a table, then one JSON line."""
     cold, warm = start_seconds()
@@ -250,10 +222,10 @@ def run(echo: Callable[[str], None]) -> None:
     echo("".join(f"{title:>{width}}" for title, width, _ in COLUMNS))
     rows = []
     for workload in WORKLOADS:
-        for name in POLICIES:
-            for prefix_caching in (True, False) if name in CACHING else (False,):
+        for spec in ENGINES:
+            for prefix_caching in (True, False) if spec.has_prefix_cache else (False,):
                 for count in sorted({1, threads} if workload.runs > 1 else {1}):
-                    rows.append(measure(workload, name, prefix_caching, count))
+                    rows.append(measure(workload, spec.id, prefix_caching, count))
                     echo("".join(f"{shown(rows[-1]):>{width}}" for _, width, shown in COLUMNS))
     clusters = bench_cluster.run(echo, policy_rows(ENOUGH_TOKENS, False))
     echo(f"cold start (compiling) {cold:.1f} s, warm start {warm:.2f} s")

@@ -10,7 +10,7 @@ import numpy as np
 
 from sim.cluster import simulator
 from sim.cluster.cluster_state import BOTH, DECODE, LEAST_TOKENS, PREFILL
-from sim.cluster.topology import Fleet
+from sim.cluster.topology import Topology
 from sim.core.requests import Table, empty_requests
 from sim.core.state import records
 from sim.latency.model import LATENCY, linear
@@ -33,12 +33,12 @@ def request_table(count: int, rate_per_s: float) -> tuple[Table, Table]:
     return table, runs
 
 
-def fleet_of(servers: int, split: bool) -> Fleet:
+def fleet_of(servers: int, split: bool) -> Topology:
     """Servers behind a load-aware router; split: half of them prefill."""
     roles = (BOTH,) * servers
     if split:
         roles = (PREFILL,) * (servers // 2) + (DECODE,) * (servers - servers // 2)
-    return Fleet(
+    return Topology(
         roles=roles,
         kv_token_bytes=(KV_TOKEN_BYTES,) * servers,
         disaggregated=split,
@@ -55,7 +55,7 @@ def measure(one_policy: Table, servers: int, split: bool, requests: int = REQUES
     latency: Table = records(servers, LATENCY)
     for k in range(servers):
         latency[k] = linear()
-    fleet = fleet_of(servers, split)
+    topology = fleet_of(servers, split)
     seconds = []
     for count in (2 * servers, requests, requests):
         table, runs = request_table(count, RATE_PER_SERVER * servers)
@@ -65,7 +65,7 @@ def measure(one_policy: Table, servers: int, split: bool, requests: int = REQUES
             runs,
             policy,
             latency,
-            fleet=fleet,
+            topology=topology,
             limits=simulator.Limits(max_steps=10**9),
             record_items=False,
         )

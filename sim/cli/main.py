@@ -233,13 +233,13 @@ UNREADABLE = (
 def replay_one(path: Path, check: bool) -> str:
     """Replay one file; returns "equal", "differ", "skipped", or "" where nothing is compared."""
     case, document = replay.read_case(path)
-    if case.engine not in replay.ENGINES:
+    if case.engine not in replay.SCHEMAS:
         click.echo(f"{path}: skipped: policy not built ({case.engine})", err=True)
         return "skipped"
     if not check:
         click.echo(json.dumps(replay.replay(case)))
         return ""
-    engine = replay.ENGINES[case.engine]
+    engine = replay.SCHEMAS[case.engine]
     if reason := engine.skip(document):
         click.echo(f"{path}: skipped: {reason}")
         return "skipped"
@@ -253,9 +253,13 @@ def replay_one(path: Path, check: bool) -> str:
 
 
 @sim.command("bench")
-def bench_command() -> None:
+@click.option("--list", "only_list", is_flag=True, help="Print the engines and workloads and exit.")
+def bench_command(only_list: bool) -> None:
     """Time the core on this machine: a table, then one JSON line."""
-    bench.run(click.echo)
+    if only_list:
+        bench.list_rows(click.echo)
+    else:
+        bench.run(click.echo)
 
 
 # --- errors ---------------------------------------------------------------------------------------

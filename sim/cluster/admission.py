@@ -1,16 +1,18 @@
-"""What a front end does before a scheduler sees a request, and a closed loop after it has ended."""
+"""What a front end decides before a scheduler sees a request: whether it can run, and, with early
+rejection, whether it can meet its SLO."""
 
-from sim.cluster.cluster_state import ARRIVAL, World
-from sim.cluster.event_queue import set_timer
+from sim.cluster import router
+from sim.cluster.cluster_state import DECODE, SHORTEST_QUEUE, ClusterState
 from sim.core import kv_cache as kv
 from sim.core import reasons
 from sim.core.compiled import njit_inner
 from sim.core.state import State
+from sim.latency.model import step_seconds
 
 
 @njit_inner
-def refusal(state: State, replica: int, r: int) -> int:
-    """Why `r` can never run there, NOT_REJECTED if it can. Limits of 0 are off."""
+def rejection_reason(state: State, replica: int, r: int) -> int:
+    """Why `r` can never run on a replica, NOT_REJECTED if it can. Limits of 0 are off."""
     request, policy = state.requests[r], state.policy[replica]
     usable = policy.num_gpu_blocks - 1
     if policy.watermark_always:
@@ -28,13 +30,29 @@ def refusal(state: State, replica: int, r: int) -> int:
 
 
 @njit_inner
-def release_next(state: State, world: World, r: int, now_s: float) -> None:
-    """In a closed loop the user whose request `r` ended thinks, then sends the next one."""
-    if state.requests[r].loop < 0:
-        return
-    loop = world.loops[state.requests[r].loop]
-    if loop.next < loop.end:
-        arrival_s = now_s + loop.think_s
-        state.requests[loop.next].arrival_s = arrival_s
-        set_timer(world, arrival_s, arrival_s, loop.next, ARRIVAL)
-        loop.next += 1
+def slo_unreachable(state: State, cluster: ClusterState, r: int, replica: int) -> bool:
+    """Early rejection: whether `r` would miss its SLO, judged by the load of this moment.
+
+    Time to the first token: all prompts before it and its own, in full steps, then the transfer and
+    a decode step. Gaps: a decode step of the emptiest decode server with `r` in it. Source:
+    Mooncake (FAST'25), overload-oriented scheduling; it predicts the decode load at the time when
+    the prefill ends, here the load is the present one."""
+    config, step = cluster.config[0], cluster.forecast[0]
+    num_prompt_tokens = state.requests[r].num_prompt_tokens
+    target = router.choose(state, cluster, r, DECODE, SHORTEST_QUEUE, 0, 0.0)
+    step.num_prefill_tokens = step.num_chunks = step.prefill_context = 0
+    step.prefill_pairs = 0.0
+    step.num_decodes = step.num_sampled = cluster.servers[target].num_unfinished + 1
+    step.decode_context = cluster.servers[target].unfinished_prompts + num_prompt_tokens
+    gap_s = step_seconds(cluster.latency[target], step)
+    tokens = cluster.servers[replica].unfinished_prompts + num_prompt_tokens
+    chunk = min(tokens, state.policy[replica].max_num_batched_tokens)
+    step.num_decodes = step.decode_context = 0
+    step.num_prefill_tokens = step.prefill_context = chunk
+    step.num_chunks = step.num_sampled = 1
+    step.prefill_pairs = 0.5 * chunk * chunk
+    ttft_s = step_seconds(cluster.latency[replica], step) * tokens / chunk
+    if not config.first_token_at_prefill:
+        num_bytes = num_prompt_tokens * cluster.servers[replica].kv_token_bytes
+        ttft_s += config.handover_s + config.latency_s + num_bytes / config.bandwidth + gap_s
+    return ttft_s > config.slo_ttft_s or gap_s > config.slo_gap_s

@@ -1,6 +1,7 @@
-"""What the loop knows beyond the schedulers' state: clocks, timers, servers, links, journeys.
+"""What the loop knows beyond the schedulers' state: the clock, queued events, servers, the link, KV
+transfers.
 
-A policy sees none of it. A journey is the way of one request through a cluster: which server
+A policy sees none of it. A KV transfer is the path of one request through a cluster: which server
 computed its prompt, over which link its KV went, and where it decoded."""
 
 from typing import NamedTuple
@@ -15,10 +16,10 @@ CLOCK = np.dtype(
         ("max_steps", np.int64),
         ("next_arrival", np.int64),  # next row of the request table to arrive on its own
         ("num_arrivals", np.int64),  # rows that do; those behind them are released by loops
-        ("num_timers", np.int64),
+        ("num_queued_events", np.int64),
         ("num_steps_open", np.int64),  # steps that have begun and not ended
         ("first_event", np.int64),  # of the step that begins next
-        ("num_transfers", np.int64),
+        ("num_active_transfers", np.int64),
         ("transfers_at_s", np.float64),  # to which time their bytes are counted
         ("next_transfer_s", np.float64),  # when the next of them gets on, inf for never
         ("replica", np.int64),  # whose turn it is; a constant would compile every callee once more
@@ -28,8 +29,8 @@ CLOCK = np.dtype(
     align=True,
 )
 
-# Something that will happen at a time: a binary heap, see timers.py.
-TIMER = np.dtype(
+# An event that will happen at a time: an entry of a binary heap, see event_queue.py.
+QUEUED_EVENT = np.dtype(
     [
         ("time_s", np.float64),
         ("since_s", np.float64),  # earlier than time_s where it had to wait for the end of a step
@@ -67,9 +68,9 @@ IDLE, READY, BUSY, BLOCKED = range(4)
 ROUTERS = ("round_robin", "least_tokens", "shortest_queue", "prefix_aware", "random", "free_kv")
 ROUND_ROBIN, LEAST_TOKENS, SHORTEST_QUEUE, PREFIX_AWARE, RANDOM, FREE_KV = range(len(ROUTERS))
 
-CLUSTER = np.dtype(
+CLUSTER_CONFIG = np.dtype(
     [
-        ("num_requests", np.int64),  # rows of users; those behind them are prefill legs
+        ("num_requests", np.int64),  # rows of users; prefill requests follow them
         ("num_replicas", np.int64),  # without the store
         ("disaggregated", np.int64),
         ("router", np.int64),
@@ -92,8 +93,8 @@ CLUSTER = np.dtype(
     align=True,
 )
 
-# The way of a request: one row each, or a single unused row where there is nothing to tell.
-JOURNEY = np.dtype(
+# The path of a request's KV: one row per request, or a single unused row in a co-located cluster.
+KV_TRANSFER = np.dtype(
     [
         ("pick", np.float64),  # random numbers of the routers, 0 to 1
         ("decode_pick", np.float64),
@@ -140,17 +141,17 @@ OUTCOMES = (
 ) = range(len(OUTCOMES))
 
 
-class World(NamedTuple):
+class ClusterState(NamedTuple):
     """Every array that only the loop reads and writes. R replicas (the store, if any, is the last
     one), n requests of users."""
 
     clock: Table  # (1,)
     latency: Table  # (R,) latency.LATENCY rows
-    timers: Table
+    event_queue: Table
     loops: Table
     flags: np.ndarray  # (S,) how the items of the step at hand end: zeros when simulated
     servers: Table  # (R,)
-    cluster: Table  # (1,)
-    journeys: Table  # (n,), or (1,) where requests stay where they are sent
-    moving: np.ndarray  # (n,) or (1,): requests whose KV is on its way
+    config: Table  # (1,)
+    kv_transfers: Table  # (n,), or (1,) where requests stay where they are sent
+    active_transfers: np.ndarray  # (n,) or (1,): requests whose KV is on its way
     forecast: Table  # (1,) a recording.STEP row for what early rejection expects

@@ -1,11 +1,11 @@
-"""What happens next: a binary heap of timers.
+"""The queue of events that are still to happen: a binary heap by time.
 
-At one instant steps end first, then whatever comes from outside happens, then steps begin: a
-policy plans with all that is known by then."""
+At one instant steps end first, then requests arrive or are aborted, then steps begin: a policy
+plans with all that is known by then."""
 
 import numpy as np
 
-from sim.cluster.cluster_state import STEP_BEGINS, STEP_ENDS, World
+from sim.cluster.cluster_state import STEP_BEGINS, STEP_ENDS, ClusterState
 from sim.core.compiled import njit_inline, njit_inner
 
 
@@ -30,44 +30,46 @@ def _earlier(one, other) -> bool:
 
 
 @njit_inner
-def _swap(timers, a: int, b: int) -> None:
-    time_s, since_s = timers[a].time_s, timers[a].since_s
-    subject, kind = timers[a].subject, timers[a].kind
-    timers[a] = timers[b]
-    timers[b].time_s, timers[b].since_s = time_s, since_s
-    timers[b].subject, timers[b].kind = subject, kind
+def _swap(event_queue, a: int, b: int) -> None:
+    time_s, since_s = event_queue[a].time_s, event_queue[a].since_s
+    subject, kind = event_queue[a].subject, event_queue[a].kind
+    event_queue[a] = event_queue[b]
+    event_queue[b].time_s, event_queue[b].since_s = time_s, since_s
+    event_queue[b].subject, event_queue[b].kind = subject, kind
 
 
 @njit_inner
-def set_timer(world: World, time_s: float, since_s: float, subject: int, kind: int) -> None:
-    timers, clock = world.timers, world.clock[0]
-    place = clock.num_timers
-    clock.num_timers += 1
-    timer = timers[place]
-    timer.time_s, timer.since_s, timer.subject, timer.kind = time_s, since_s, subject, kind
-    while place > 0 and _earlier(timers[place], timers[(place - 1) // 2]):
-        _swap(timers, place, (place - 1) // 2)
+def push_event(
+    cluster: ClusterState, time_s: float, since_s: float, subject: int, kind: int
+) -> None:
+    event_queue, clock = cluster.event_queue, cluster.clock[0]
+    place = clock.num_queued_events
+    clock.num_queued_events += 1
+    event = event_queue[place]
+    event.time_s, event.since_s, event.subject, event.kind = time_s, since_s, subject, kind
+    while place > 0 and _earlier(event_queue[place], event_queue[(place - 1) // 2]):
+        _swap(event_queue, place, (place - 1) // 2)
         place = (place - 1) // 2
 
 
 @njit_inner
-def drop_first_timer(world: World) -> None:
-    timers, clock = world.timers, world.clock[0]
-    clock.num_timers -= 1
-    length = clock.num_timers
-    timers[0] = timers[length]
+def pop_event(cluster: ClusterState) -> None:
+    event_queue, clock = cluster.event_queue, cluster.clock[0]
+    clock.num_queued_events -= 1
+    length = clock.num_queued_events
+    event_queue[0] = event_queue[length]
     place = 0
     while 2 * place + 1 < length:
         child = 2 * place + 1
-        if child + 1 < length and _earlier(timers[child + 1], timers[child]):
+        if child + 1 < length and _earlier(event_queue[child + 1], event_queue[child]):
             child += 1
-        if not _earlier(timers[child], timers[place]):
+        if not _earlier(event_queue[child], event_queue[place]):
             break
-        _swap(timers, child, place)
+        _swap(event_queue, child, place)
         place = child
 
 
 @njit_inline
-def first_timer_s(world: World) -> float:
-    """Time of the first timer, inf without one."""
-    return world.timers[0].time_s if world.clock[0].num_timers > 0 else np.inf
+def next_event_s(cluster: ClusterState) -> float:
+    """Time of the next event, inf if there is none."""
+    return cluster.event_queue[0].time_s if cluster.clock[0].num_queued_events > 0 else np.inf

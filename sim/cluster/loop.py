@@ -1,13 +1,14 @@
 """The loop: what happens next in a cluster of servers, on one clock.
 
-Requests arrive and a router sends each to a server; steps begin, run and end; KV moves; clients go
-away. A single server is a cluster of one. The loop comes back when a step is planned, so that a
-latency model, or a real engine, can say how long it takes."""
+Requests arrive and a router sends each to a server; steps begin, run and end; KV is transferred;
+requests are aborted. A single server is a cluster of one. The loop returns when a step is planned,
+so that a latency model, or a real engine, can say how long it takes."""
 
 import numpy as np
 
 from sim.cluster import kv_transfer, router
-from sim.cluster.admission import refusal, release_next
+from sim.cluster.admission import rejection_reason, slo_unreachable
+from sim.cluster.closed_loop import release_next
 from sim.cluster.cluster_state import (
     ABORT,
     ARRIVAL,
@@ -19,26 +20,25 @@ from sim.cluster.cluster_state import (
     PREFILL,
     STEP_BEGINS,
     STEP_ENDS,
-    World,
+    ClusterState,
 )
 from sim.cluster.disaggregation import (
+    abort_request,
     chunk_computed,
-    client_left,
-    hand_over,
-    load_ended,
-    prefilled,
-    runs_now,
+    in_running_step,
+    prefill_finished,
+    send_to_decode,
     send_to_prefill,
-    start_loads,
+    start_transfers,
+    transfer_finished,
 )
-from sim.cluster.early_rejection import out_of_reach
-from sim.cluster.event_queue import drop_first_timer, first_timer_s, set_timer
+from sim.cluster.event_queue import next_event_s, pop_event, push_event
 from sim.cluster.replica import (
     close_step,
     has_room,
     has_work,
     open_step,
-    run_until,
+    start_step,
     stuck_request,
     wake,
 )
@@ -49,10 +49,10 @@ from sim.core.state import State
 from sim.engines import dispatch
 from sim.latency.model import step_seconds
 
-# What `pools` is where every server does both, and where some prefill and others decode.
-LONE, DISAGGREGATED = (), (0,)
+# `pools` of a cluster whose servers all prefill and decode, and of one with servers for each.
+COLOCATED, DISAGGREGATED = (), (0,)
 
-# How the loop comes back.
+# Why the loop returns.
 SLICE_OVER, NO_ROOM, ALL_DONE, STALLED, AT_HORIZON, AT_MAX_STEPS, PLANNED = range(7)
 
 
@@ -60,191 +60,198 @@ SLICE_OVER, NO_ROOM, ALL_DONE, STALLED, AT_HORIZON, AT_MAX_STEPS, PLANNED = rang
 
 
 @njit_inner
-def arrive(state: State, world: World, pools: tuple[int, ...], r: int, now_s: float) -> None:
-    """The router sends a request to a server, whose front end takes it or refuses it."""
-    cluster, request = world.cluster[0], state.requests[r]
-    journey = world.journeys[min(r, len(world.journeys) - 1)]
+def arrive(
+    state: State, cluster: ClusterState, pools: tuple[int, ...], r: int, now_s: float
+) -> None:
+    """The router sends a request to a server, whose front end accepts or rejects it."""
+    config, request = cluster.config[0], state.requests[r]
+    transfer = cluster.kv_transfers[min(r, len(cluster.kv_transfers) - 1)]
     row, role = r, BOTH
     if len(pools) > 0:
-        row, role = r + cluster.num_requests, PREFILL
-    cluster.next_prefill += 1
-    turn = cluster.next_prefill - 1
-    replica = router.choose(state, world, row, role, cluster.router, turn, journey.pick)
-    request.rejection = refusal(state, replica, row)
+        row, role = r + config.num_requests, PREFILL
+    config.next_prefill += 1
+    turn = config.next_prefill - 1
+    replica = router.choose(state, cluster, row, role, config.router, turn, transfer.pick)
+    request.rejection = rejection_reason(state, replica, row)
     if len(pools) > 0:
         accepted = request.rejection == reasons.NOT_REJECTED
-        if accepted and cluster.early_rejection and out_of_reach(state, world, r, replica):
+        if accepted and config.early_rejection and slo_unreachable(state, cluster, r, replica):
             request.rejection = reasons.REJECT_SLO
     if request.rejection != reasons.NOT_REJECTED:
         request.status = reasons.REJECTED
         request.end_s = request.arrival_s
-        release_next(state, world, r, request.arrival_s)
+        release_next(state, cluster, r, request.arrival_s)
     else:
         if len(pools) > 0:
-            send_to_prefill(state, world, r, replica, now_s)
+            send_to_prefill(state, cluster, r, replica, now_s)
         else:
             ops.add(state, replica, r)
-            router.sent(state, world, replica, r)
+            router.request_sent(state, cluster, replica, r)
         if request.abort_after_s < np.inf:
             leaves_s = request.arrival_s + request.abort_after_s
-            set_timer(world, leaves_s, leaves_s, r, ABORT)
-    wake(state, world, replica, now_s)
+            push_event(cluster, leaves_s, leaves_s, r, ABORT)
+    wake(state, cluster, replica, now_s)
 
 
 @njit_inner
-def leave(
-    state: State, world: World, pools: tuple[int, ...], r: int, since_s: float, now_s: float
+def client_left(
+    state: State,
+    cluster: ClusterState,
+    pools: tuple[int, ...],
+    r: int,
+    since_s: float,
+    now_s: float,
 ) -> None:
-    """The client of `r` went away. A running step is not disturbed: it ends first."""
+    """The client of `r` disconnected. A running step is not interrupted: it ends first."""
     replica = state.requests[r].replica
     if len(pools) > 0:
-        if runs_now(state, world, r):
-            journey = world.journeys[r]
-            server = world.servers[journey.target if journey.target >= 0 else journey.source]
+        if in_running_step(state, cluster, r):
+            transfer = cluster.kv_transfers[r]
+            server = cluster.servers[transfer.target if transfer.target >= 0 else transfer.source]
             if server.activity != BUSY:
-                server = world.servers[journey.source]
-            set_timer(world, server.busy_until_s, since_s, r, ABORT)
-        elif client_left(state, world, r, now_s):
-            release_next(state, world, r, now_s)
-    elif world.servers[replica].activity == BUSY:
-        set_timer(world, world.servers[replica].busy_until_s, since_s, r, ABORT)
+                server = cluster.servers[transfer.source]
+            push_event(cluster, server.busy_until_s, since_s, r, ABORT)
+        elif abort_request(state, cluster, r, now_s):
+            release_next(state, cluster, r, now_s)
+    elif cluster.servers[replica].activity == BUSY:
+        push_event(cluster, cluster.servers[replica].busy_until_s, since_s, r, ABORT)
     elif ops.abort(state, r, now_s):
-        router.over(state, world, replica, r)
-        release_next(state, world, r, now_s)
-        wake(state, world, replica, now_s)
+        router.request_ended(state, cluster, replica, r)
+        release_next(state, cluster, r, now_s)
+        wake(state, cluster, replica, now_s)
 
 
 @njit_inner
-def step_ended(state: State, world: World, pools: tuple[int, ...], replica: int) -> None:
-    """A step has run: count its tokens, see who has ended, and let the server plan again."""
-    counters, cluster = state.counters[replica], world.cluster[0]
-    close_step(state, world, replica)
+def step_ended(state: State, cluster: ClusterState, pools: tuple[int, ...], replica: int) -> None:
+    """A step has run: count its tokens, handle requests that ended, let the server plan again."""
+    counters, config = state.counters[replica], cluster.config[0]
+    close_step(state, cluster, replica)
     now_s = counters.now_s
-    if len(pools) > 0 and cluster.streaming and world.servers[replica].role == PREFILL:
+    if len(pools) > 0 and config.streaming and cluster.servers[replica].role == PREFILL:
         for i in range(counters.num_scheduled):
-            chunk_computed(state, world, state.plan[replica, i].request, now_s)
+            chunk_computed(state, cluster, state.scheduled[replica, i].request, now_s)
     for i in range(counters.num_ended):
         r = state.ended[replica, i]
         if len(pools) > 0:
-            if r >= cluster.num_requests:
-                prefilled(state, world, r - cluster.num_requests, now_s)
+            if r >= config.num_requests:
+                prefill_finished(state, cluster, r - config.num_requests, now_s)
                 continue
-            world.journeys[r].stage = OVER
-        router.over(state, world, replica, r)
-        release_next(state, world, r, now_s)
+            cluster.kv_transfers[r].stage = OVER
+        router.request_ended(state, cluster, replica, r)
+        release_next(state, cluster, r, now_s)
     if has_work(state, replica):
-        wake(state, world, replica, now_s)
+        wake(state, cluster, replica, now_s)
 
 
 # --- the loop ------------------------------------------------------------------------------------
 
 
 @njit_inner
-def go_on(
+def run_until_next_step(
     state: State,
-    world: World,
+    cluster: ClusterState,
     engines: tuple[int, ...],
     pools: tuple[int, ...],
     may_begin: bool,
 ) -> int:
-    """Let everything happen up to the next step, and plan it: PLANNED, `clock.replica` says where.
+    """Handle events up to the next step, and plan it: PLANNED, on replica `clock.replica`.
 
-    Otherwise how the run ends, or SLICE_OVER or NO_ROOM where a step may not begin now. The length
-    of `pools` tells the compiler whether there are prefill and decode servers (see
-    policies.only)."""
-    clock, requests = world.clock[0], state.requests
+    Otherwise returns how the run ends, or SLICE_OVER or NO_ROOM where a step may not begin now. The
+    length of `pools` is known to the compiler, which leaves out what a co-located cluster does not
+    need (see dispatch.only)."""
+    clock, requests = cluster.clock[0], state.requests
     while True:
         arrival_s = np.inf
         if clock.next_arrival < clock.num_arrivals:
             arrival_s = requests[clock.next_arrival].arrival_s
-        timer_s, timer = first_timer_s(world), world.timers[0]
+        event_s, event = next_event_s(cluster), cluster.event_queue[0]
         outside_s = min(arrival_s, clock.next_transfer_s)
-        if timer_s == np.inf and outside_s == np.inf:
-            if at_rest(state, world):
+        if event_s == np.inf and outside_s == np.inf:
+            if idle(state, cluster):
                 return ALL_DONE
             continue
-        if timer_s < outside_s or (timer_s == outside_s and timer.kind == STEP_ENDS):
-            r, kind, since_s = timer.subject, timer.kind, timer.since_s
+        if event_s < outside_s or (event_s == outside_s and event.kind == STEP_ENDS):
+            r, kind, since_s = event.subject, event.kind, event.since_s
             if kind == STEP_BEGINS:
                 if not may_begin:
                     return SLICE_OVER
-                if not has_room(state, world):
+                if not has_room(state, cluster):
                     return NO_ROOM
-                if max(timer_s, state.counters[r].now_s) >= clock.horizon_s:
+                if max(event_s, state.counters[r].now_s) >= clock.horizon_s:
                     return AT_HORIZON
                 if state.log[0].num_steps >= clock.max_steps:
                     return AT_MAX_STEPS
-                drop_first_timer(world)
-                outcome = begin_step(state, world, r, engines, pools, timer_s)
+                pop_event(cluster)
+                outcome = begin_step(state, cluster, r, engines, pools, event_s)
                 if outcome != SLICE_OVER:
                     return outcome
                 continue
-            drop_first_timer(world)
+            pop_event(cluster)
             if kind == STEP_ENDS:
-                step_ended(state, world, pools, r)
+                step_ended(state, cluster, pools, r)
             elif kind == ARRIVAL:
-                arrive(state, world, pools, r, timer_s)
+                arrive(state, cluster, pools, r, event_s)
             elif kind == ABORT:
-                leave(state, world, pools, r, since_s, timer_s)
+                client_left(state, cluster, pools, r, since_s, event_s)
             elif len(pools) > 0:
-                hand_over(state, world, r, timer_s)
+                send_to_decode(state, cluster, r, event_s)
         elif len(pools) > 0 and clock.next_transfer_s <= arrival_s:
             now_s = clock.next_transfer_s
-            r = kv_transfer.next_arrived(world, now_s)
+            r = kv_transfer.pop_finished(cluster, now_s)
             while r >= 0:
-                load_ended(state, world, r, now_s)
-                r = kv_transfer.next_arrived(world, now_s)
+                transfer_finished(state, cluster, r, now_s)
+                r = kv_transfer.pop_finished(cluster, now_s)
         else:
             clock.next_arrival += 1
-            arrive(state, world, pools, clock.next_arrival - 1, arrival_s)
+            arrive(state, cluster, pools, clock.next_arrival - 1, arrival_s)
 
 
 @njit_inner
 def begin_step(
     state: State,
-    world: World,
+    cluster: ClusterState,
     replica: int,
     engines: tuple[int, ...],
     pools: tuple[int, ...],
     now_s: float,
 ) -> int:
-    """Let a server plan: PLANNED, or SLICE_OVER if there is no step in it, or STALLED if there is
-    none and nothing is to come that could change it."""
-    counters, clock, log = state.counters[replica], world.clock[0], state.log[0]
+    """Let a server plan: PLANNED, or SLICE_OVER if nothing was scheduled, or STALLED if no pending
+    event could change that."""
+    counters, clock, log = state.counters[replica], cluster.clock[0], state.log[0]
     counters.now_s = max(now_s, counters.now_s)
     before = log.num_events
     dispatch.schedule_for(state, replica, engines)
     if len(pools) > 0 and counters.num_reserved > 0:
-        start_loads(state, world, replica, now_s)
+        start_transfers(state, cluster, replica, now_s)
     changes = counters.num_scheduled + counters.num_preempted + counters.num_ended
     clock.replica = replica
     if changes > 0:
-        open_step(state, world, replica)
+        open_step(state, cluster, replica)
         return PLANNED
     works = has_work(state, replica)
-    world.servers[replica].activity = BLOCKED if works else IDLE
-    if works and counters.num_reserved == 0 and nothing_to_come(world):
-        open_step(state, world, replica)  # it never runs: its row says why
+    cluster.servers[replica].activity = BLOCKED if works else IDLE
+    if works and counters.num_reserved == 0 and no_pending_events(cluster):
+        open_step(state, cluster, replica)  # it never runs: its row records why
         clock.stuck_request = stuck_request(state, replica)
         return STALLED
-    log.num_events = before  # of no step; that KV is on its way the journeys tell
+    log.num_events = before  # of no step; the transfers say that KV is on its way
     return SLICE_OVER
 
 
 @njit_inner
-def nothing_to_come(world: World) -> bool:
-    clock = world.clock[0]
-    nobody = clock.next_arrival == clock.num_arrivals and clock.num_timers == 0
-    return nobody and clock.next_transfer_s == np.inf
+def no_pending_events(cluster: ClusterState) -> bool:
+    clock = cluster.clock[0]
+    all_arrived = clock.next_arrival == clock.num_arrivals and clock.num_queued_events == 0
+    return all_arrived and clock.next_transfer_s == np.inf
 
 
 @njit_inner
-def at_rest(state: State, world: World) -> bool:
-    """Nothing is to come any more. True: all is done. Else a server that cannot go on is asked once
-    more, and says why."""
-    for replica in range(world.cluster[0].num_replicas):
+def idle(state: State, cluster: ClusterState) -> bool:
+    """No event is pending. True if no server has work; else a server that is stuck plans once more,
+    and records why."""
+    for replica in range(cluster.config[0].num_replicas):
         if has_work(state, replica):
-            wake(state, world, replica, state.counters[replica].now_s)
+            wake(state, cluster, replica, state.counters[replica].now_s)
             return False
     return True
 
@@ -252,47 +259,47 @@ def at_rest(state: State, world: World) -> bool:
 @njit
 def run_slice(
     state: State,
-    world: World,
+    cluster: ClusterState,
     engines: tuple[int, ...],
     pools: tuple[int, ...],
     max_steps: int,
 ) -> int:
-    """Up to `max_steps` steps, each as long as the latency model says; returns why it came back."""
+    """Run up to `max_steps` steps, timed by the latency model; returns why it stopped."""
     while True:
-        outcome = go_on(state, world, engines, pools, max_steps > 0)
+        outcome = run_until_next_step(state, cluster, engines, pools, max_steps > 0)
         if outcome != PLANNED:
             return outcome
-        replica = world.clock[0].replica
+        replica = cluster.clock[0].replica
         step = state.steps[state.counters[replica].step]
-        run_until(state, world, replica, step_seconds(world.latency[replica], step))
+        start_step(state, cluster, replica, step_seconds(cluster.latency[replica], step))
         max_steps -= 1
 
 
 @njit
-def next_step(state: State, world: World, engines: tuple[int, ...]) -> int:
-    """Let everything happen up to the next step and plan it, for an executor that runs it itself.
+def next_step(state: State, cluster: ClusterState, engines: tuple[int, ...]) -> int:
+    """Handle events up to the next step and plan it, for an executor that runs it itself.
 
-    PLANNED: `state.plan[clock.replica]` is to be run, then `finish_step`. Else how the run ends, or
-    NO_ROOM for its records (`engine.with_more_room`)."""
-    return go_on(state, world, engines, LONE, True)
+    PLANNED: run `state.scheduled[clock.replica]`, then call `finish_step`. Otherwise how the run
+    ends, or NO_ROOM for its records (`simulator.with_more_room`)."""
+    return run_until_next_step(state, cluster, engines, COLOCATED, True)
 
 
 @njit
-def finish_step(state: State, world: World, replica: int, duration_s: float) -> None:
-    """The planned step has run and took `duration_s` seconds; `world.flags` says which of its items
-    end, by EOS (reasons.STOP) or because their client went away (reasons.ABORT)."""
-    server = world.servers[replica]
+def finish_step(state: State, cluster: ClusterState, replica: int, duration_s: float) -> None:
+    """The planned step has run and took `duration_s` seconds. `cluster.flags`: which of its items
+    end, by EOS (reasons.STOP) or because their client disconnected (reasons.ABORT)."""
+    server = cluster.servers[replica]
     state.steps[state.counters[replica].step].duration_s = duration_s
     server.busy_until_s = state.counters[replica].now_s + duration_s
-    world.clock[0].num_steps_open += 1
-    step_ended(state, world, LONE, replica)
+    cluster.clock[0].num_steps_open += 1
+    step_ended(state, cluster, COLOCATED, replica)
 
 
 @njit
-def wind_up(state: State, world: World, pools: tuple[int, ...]) -> None:
-    """The run is cut short: the steps that have begun end, nothing else happens."""
-    while world.clock[0].num_steps_open > 0:
-        replica, kind = world.timers[0].subject, world.timers[0].kind
-        drop_first_timer(world)
+def finalize(state: State, cluster: ClusterState, pools: tuple[int, ...]) -> None:
+    """The run is cut short: end the steps that have begun, and handle no other event."""
+    while cluster.clock[0].num_steps_open > 0:
+        replica, kind = cluster.event_queue[0].subject, cluster.event_queue[0].kind
+        pop_event(cluster)
         if kind == STEP_ENDS:
-            step_ended(state, world, pools, replica)
+            step_ended(state, cluster, pools, replica)

@@ -9,9 +9,9 @@ from sim.cluster.cluster_state import (
     READY,
     STEP_BEGINS,
     STEP_ENDS,
-    World,
+    ClusterState,
 )
-from sim.cluster.event_queue import set_timer
+from sim.cluster.event_queue import push_event
 from sim.core import scheduler_ops as ops
 from sim.core import waiting_queue
 from sim.core.compiled import njit_inner
@@ -20,12 +20,12 @@ from sim.latency.step_cost import measure_load
 
 
 @njit_inner
-def wake(state: State, world: World, replica: int, now_s: float) -> None:
-    """Something happened to a server that has nothing on: let it plan at `now_s`."""
-    server = world.servers[replica]
+def wake(state: State, cluster: ClusterState, replica: int, now_s: float) -> None:
+    """Something happened to a server that is not in a step: let it plan at `now_s`."""
+    server = cluster.servers[replica]
     if server.activity in (IDLE, BLOCKED):
         server.activity = READY
-        set_timer(world, now_s, now_s, replica, STEP_BEGINS)
+        push_event(cluster, now_s, now_s, replica, STEP_BEGINS)
 
 
 @njit_inner
@@ -36,15 +36,15 @@ def has_work(state: State, replica: int) -> bool:
 
 
 @njit_inner
-def open_step(state: State, world: World, replica: int) -> None:
-    """Write the row of the step just planned, all but its duration, and its items."""
+def open_step(state: State, cluster: ClusterState, replica: int) -> None:
+    """Write the row of the step just planned, except its duration, and its items."""
     counters, log, policy = state.counters[replica], state.log[0], state.policy[replica]
     step = state.steps[log.num_steps]
     step.start_s, step.duration_s, step.replica = counters.now_s, 0.0, replica
     step.first_item, step.num_items = log.num_items, counters.num_scheduled
-    first_event = world.clock[0].first_event
+    first_event = cluster.clock[0].first_event
     step.first_event, step.num_events = first_event, log.num_events - first_event
-    world.clock[0].first_event = log.num_events
+    cluster.clock[0].first_event = log.num_events
     step.stop_reason, step.num_preempted = counters.stop_reason, counters.num_preempted
     step.num_running = counters.num_running
     step.num_waiting = counters.num_waiting + counters.num_swapped + counters.num_loading
@@ -54,50 +54,51 @@ def open_step(state: State, world: World, replica: int) -> None:
     measure_load(state, replica, step)
     counters.step = log.num_steps
     log.num_steps += 1
-    if world.clock[0].record_items:
+    if cluster.clock[0].record_items:
         items, first = state.items, log.num_items
         for i in range(counters.num_scheduled):
-            items[first + i] = state.plan[replica, i]
+            items[first + i] = state.scheduled[replica, i]
         log.num_items += counters.num_scheduled
 
 
 @njit_inner
-def run_until(state: State, world: World, replica: int, duration_s: float) -> None:
-    """The planned step takes `duration_s` seconds; a timer tells when it ends."""
-    counters, server, clock = state.counters[replica], world.servers[replica], world.clock[0]
+def start_step(state: State, cluster: ClusterState, replica: int, duration_s: float) -> None:
+    """The planned step takes `duration_s` seconds; an event marks its end."""
+    counters, server, clock = state.counters[replica], cluster.servers[replica], cluster.clock[0]
     state.steps[counters.step].duration_s = duration_s
     server.activity = BUSY
     server.busy_until_s = counters.now_s + duration_s
     clock.num_steps_open += 1
-    set_timer(world, server.busy_until_s, server.busy_until_s, replica, STEP_ENDS)
+    push_event(cluster, server.busy_until_s, server.busy_until_s, replica, STEP_ENDS)
 
 
 @njit_inner
-def close_step(state: State, world: World, replica: int) -> None:
-    """The step has run: its tokens count, whose last token it was stands in `ended`."""
-    counters, server = state.counters[replica], world.servers[replica]
-    ops.complete(state, replica, world.flags, server.busy_until_s)
+def close_step(state: State, cluster: ClusterState, replica: int) -> None:
+    """The step has run: its tokens count, and requests that ended are listed in `ended`."""
+    counters, server = state.counters[replica], cluster.servers[replica]
+    ops.complete(state, replica, cluster.flags, server.busy_until_s)
     state.steps[counters.step].num_regular_gaps = state.log[0].num_regular_gaps
-    world.clock[0].num_steps_open -= 1
+    cluster.clock[0].num_steps_open -= 1
     server.activity = IDLE
 
 
 @njit_inner
-def has_room(state: State, world: World) -> bool:
-    """Whether the records of one more step, and of everybody who may abort before it, fit."""
-    log, clock = state.log[0], world.clock[0]
-    most, replicas = state.plan.shape[1], len(world.servers)
+def has_room(state: State, cluster: ClusterState) -> bool:
+    """Whether there is room for the records of one more step and of the aborts before it."""
+    log, clock = state.log[0], cluster.clock[0]
+    most, replicas = state.scheduled.shape[1], len(cluster.servers)
     return (
         log.num_steps + 1 < len(state.steps)
         and log.num_gaps + most * replicas < len(state.gaps)
-        and log.num_events + 4 * most + 16 + clock.num_timers < len(state.events)
+        and log.num_events + 4 * most + 16 + clock.num_queued_events < len(state.events)
         and (not clock.record_items or log.num_items + most < len(state.items))
     )
 
 
 @njit_inner
 def stuck_request(state: State, replica: int) -> int:
-    """Whom a server that cannot move hangs on: who is next to get KV, else the first to run."""
+    """The request that blocks a stuck replica: the next one waiting for KV, otherwise the first
+    running one."""
     counters = state.counters[replica]
     if counters.num_swapped > 0:
         return state.swapped[replica, counters.num_swapped - 1]

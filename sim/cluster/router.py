@@ -1,8 +1,7 @@
-"""Routers: which server a request goes to.
+"""Routers: which server a request is sent to.
 
 What a router knows of a server: how many requests it sent there that have not ended, their prompts
-and max_tokens, the blocks that are free, and which prefixes its cache holds. Ties go to the lower
-index."""
+and max_tokens, the free blocks, and which prefixes its cache holds. Ties go to the lower index."""
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from sim.cluster.cluster_state import (
     RANDOM,
     ROUND_ROBIN,
     SHORTEST_QUEUE,
-    World,
+    ClusterState,
 )
 from sim.core import kv_cache as kv
 from sim.core.compiled import njit_inner
@@ -20,10 +19,12 @@ from sim.core.state import State
 
 
 @njit_inner
-def choose(state: State, world: World, r: int, role: int, kind: int, turn: int, pick: float) -> int:
+def choose(
+    state: State, cluster: ClusterState, r: int, role: int, kind: int, turn: int, pick: float
+) -> int:
     """The server of `role` for request `r`. `turn`: how many requests the pool has got before;
     `pick`: a random number from 0 to 1."""
-    servers, pool, last = world.servers, 0, 0
+    servers, pool, last = cluster.servers, 0, 0
     for k in range(len(servers)):
         if servers[k].role == role:
             pool += 1
@@ -40,16 +41,16 @@ def choose(state: State, world: World, r: int, role: int, kind: int, turn: int, 
     best, least = last, np.inf
     for k in range(len(servers)):
         if servers[k].role == role:
-            cost = load(state, world, r, k, kind)
-            if cost < least:
-                best, least = k, cost
+            load = cost(state, cluster, r, k, kind)
+            if load < least:
+                best, least = k, load
     return best
 
 
 @njit_inner
-def load(state: State, world: World, r: int, replica: int, kind: int) -> float:
-    """What the router holds against a server; it chooses the least."""
-    server, policy = world.servers[replica], state.policy[replica]
+def cost(state: State, cluster: ClusterState, r: int, replica: int, kind: int) -> float:
+    """The load of a server as the router sees it; the least loaded one is chosen."""
+    server, policy = cluster.servers[replica], state.policy[replica]
     if kind == SHORTEST_QUEUE:
         return float(server.num_unfinished)
     if kind == FREE_KV:
@@ -57,23 +58,23 @@ def load(state: State, world: World, r: int, replica: int, kind: int) -> float:
         return -float(min(room, state.counters[replica].num_free_blocks * policy.block_size))
     tokens = float(server.unfinished_tokens)
     if kind == PREFIX_AWARE and policy.enable_prefix_caching:
-        tokens -= kv.look_up(state, replica, r) * policy.block_size
+        tokens -= kv.find_longest_cache_hit(state, replica, r) * policy.block_size
     return tokens
 
 
 @njit_inner
-def sent(state: State, world: World, replica: int, r: int) -> None:
+def request_sent(state: State, cluster: ClusterState, replica: int, r: int) -> None:
     """Request `r` was sent to a server."""
-    server, request = world.servers[replica], state.requests[r]
+    server, request = cluster.servers[replica], state.requests[r]
     server.num_unfinished += 1
     server.unfinished_tokens += request.num_prompt_tokens + request.max_tokens
     server.unfinished_prompts += request.num_prompt_tokens
 
 
 @njit_inner
-def over(state: State, world: World, replica: int, r: int) -> None:
-    """Request `r` has ended there, whatever way."""
-    server, request = world.servers[replica], state.requests[r]
+def request_ended(state: State, cluster: ClusterState, replica: int, r: int) -> None:
+    """Request `r` has ended there, in any way."""
+    server, request = cluster.servers[replica], state.requests[r]
     server.num_unfinished -= 1
     server.unfinished_tokens -= request.num_prompt_tokens + request.max_tokens
     server.unfinished_prompts -= request.num_prompt_tokens

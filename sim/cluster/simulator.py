@@ -9,26 +9,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sim.cluster.cluster_state import CLOCK, LOOP, TIMER, World
+from sim.cluster.cluster_state import CLOCK, LOOP, QUEUED_EVENT, ClusterState
 from sim.cluster.loop import (
     ALL_DONE,
     AT_HORIZON,
     AT_MAX_STEPS,
+    COLOCATED,
     DISAGGREGATED,
-    LONE,
     NO_ROOM,
     SLICE_OVER,
+    finalize,
     run_slice,
-    wind_up,
 )
-from sim.cluster.topology import LONE_SERVER, Fleet
+from sim.cluster.topology import SINGLE_REPLICA, Topology
 from sim.core import reasons
 from sim.core.recording import STEP, Recording
 from sim.core.requests import Table
 from sim.core.state import State, events_per_step, new_state, records, uninitialised
 from sim.engines import dispatch
+from sim.engines.registry import engine_spec
 
-STEPS_A_SLICE = 20_000
+STEPS_PER_SLICE = 20_000
 FIRST_ITEMS = 1 << 24  # room for item records at the start; it doubles when it is used up
 MOST_RECORD_BYTES = 8 << 30  # of all records together
 
@@ -51,7 +52,7 @@ def run(
     policy: Table,
     latency: Table,
     *,
-    fleet: Fleet = LONE_SERVER,
+    topology: Topology = SINGLE_REPLICA,
     loop_think_s: tuple[float, ...] = (),
     limits: Limits = NO_LIMITS,
     cancelled: Callable[[], bool] = lambda: False,
@@ -63,12 +64,12 @@ def run(
     loop, with arrival inf), its run table, one POLICY and one LATENCY row a replica, and how the
     replicas are joined. The table is copied: a workload can be run again. `cancelled` is asked
     between slices of steps."""
-    state, world = prepare(
+    state, cluster = prepare(
         requests,
         runs,
         policy,
         latency,
-        fleet=fleet,
+        topology=topology,
         loop_think_s=loop_think_s,
         limits=limits,
         record_items=record_items,
@@ -76,20 +77,20 @@ def run(
     engines = dispatch.used(policy.engine)
     give_up = time.monotonic() + limits.deadline_s
     while True:
-        outcome = run_slice(state, world, engines, pools_of(world), STEPS_A_SLICE)
+        outcome = run_slice(state, cluster, engines, pools_of(cluster), STEPS_PER_SLICE)
         if outcome == NO_ROOM:
             if record_bytes(state) > MOST_RECORD_BYTES // 2:
                 reason = f"records: {MOST_RECORD_BYTES >> 30} GiB are full; ask for less of a run"
-                return close(state, world, "bounded", reason)
-            state = with_more_room(state, world)
+                return close(state, cluster, "bounded", reason)
+            state = with_more_room(state, cluster)
         elif outcome != SLICE_OVER:
             break
         elif cancelled():
-            return close(state, world, "cancelled", "cancelled by the reader")
+            return close(state, cluster, "cancelled", "cancelled by the reader")
         elif time.monotonic() > give_up:
             reason = f"deadline: {limits.deadline_s:g} s of computing time are over"
-            return close(state, world, "bounded", reason)
-    return close(state, world, *explain_outcome(outcome, state, world))
+            return close(state, cluster, "bounded", reason)
+    return close(state, cluster, *explain_outcome(outcome, state, cluster))
 
 
 def prepare(
@@ -98,16 +99,16 @@ def prepare(
     policy: Table,
     latency: Table,
     *,
-    fleet: Fleet = LONE_SERVER,
+    topology: Topology = SINGLE_REPLICA,
     loop_think_s: tuple[float, ...] = (),
     limits: Limits = NO_LIMITS,
     record_items: bool = True,
-) -> tuple[State, World]:
+) -> tuple[State, ClusterState]:
     """An idle cluster before its first request; parameters as for `run`."""
     num_requests = len(requests)
     tokens = int(np.minimum(requests.output_len, requests.max_tokens).sum())
-    requests = fleet.with_legs(requests)
-    policy = fleet.with_slots(policy, num_requests)
+    requests = topology.with_prefill_requests(requests)
+    policy = topology.with_slots(policy, num_requests)
     state = new_state(
         requests,
         runs,
@@ -129,46 +130,47 @@ def prepare(
         rows = np.flatnonzero(released & (users.loop == k))
         loops[k].next, loops[k].end = (rows[0], rows[-1] + 1) if len(rows) else (0, 0)
         loops[k].think_s = think_s
-    timers = int(np.isfinite(users.abort_after_s).sum() + released.sum()) + len(policy) + 1
-    if fleet.disaggregated:
-        timers += num_requests
-    world = World(
+    event_queue = int(np.isfinite(users.abort_after_s).sum() + released.sum()) + len(policy) + 1
+    if topology.disaggregated:
+        event_queue += num_requests
+    cluster = ClusterState(
         clock=clock,
-        latency=fleet.with_store(latency),
-        timers=records(timers, TIMER),
+        latency=topology.with_store(latency),
+        event_queue=records(event_queue, QUEUED_EVENT),
         loops=loops,
         flags=np.zeros(int(policy.max_num_seqs.max()), np.int32),
-        servers=fleet.servers(len(policy)),
-        cluster=fleet.cluster(num_requests, len(policy)),
-        journeys=fleet.journeys(num_requests),
-        moving=np.zeros(2 * num_requests if fleet.disaggregated else 1, np.int64),
+        servers=topology.servers(len(policy)),
+        config=topology.config(num_requests, len(policy)),
+        kv_transfers=topology.kv_transfers(num_requests),
+        active_transfers=np.zeros(2 * num_requests if topology.disaggregated else 1, np.int64),
         forecast=records(1, STEP),
     )
-    return state, world
+    return state, cluster
 
 
 def longest_held(requests: Table, policy: Table) -> int | None:
     """Tokens of the longest request, where no engine reserves more: many servers with room for
     max_model_len in each row of their block tables would ask for more memory than there is."""
-    if (policy.engine != dispatch.VLLM_V1).any():
+    engines = {dispatch.KERNELS[number] for number in policy.engine.tolist()}
+    if not all(engine_spec(engine).holds_known_tokens for engine in engines):
         return None
     outputs = np.minimum(requests.max_tokens, requests.output_len)
     return int((requests.num_prompt_tokens.astype(np.int64) + outputs).max(initial=1)) + 1
 
 
-def pools_of(world: World) -> tuple[int, ...]:
+def pools_of(cluster: ClusterState) -> tuple[int, ...]:
     """What tells the compiled loop whether there are prefill and decode servers."""
-    return DISAGGREGATED if world.cluster[0].disaggregated else LONE
+    return DISAGGREGATED if cluster.config[0].disaggregated else COLOCATED
 
 
 def record_bytes(state: State) -> int:
     return sum(t.nbytes for t in (state.steps, state.items, state.events, state.gaps))
 
 
-def with_more_room(state: State, world: World) -> State:
+def with_more_room(state: State, cluster: ClusterState) -> State:
     """The same state with twice the room wherever little is left."""
-    log, most = state.log[0], state.plan.shape[1]
-    margin = (8 + len(world.servers)) * most + 64 + int(world.clock[0].num_timers)
+    log, most = state.log[0], state.scheduled.shape[1]
+    margin = (8 + len(cluster.servers)) * most + 64 + int(cluster.clock[0].num_queued_events)
     grown = {}
     for name, used in (
         ("steps", log.num_steps),
@@ -177,16 +179,16 @@ def with_more_room(state: State, world: World) -> State:
         ("gaps", log.num_gaps),
     ):
         rows = getattr(state, name)
-        if used + margin >= len(rows) and (name != "items" or world.clock[0].record_items):
+        if used + margin >= len(rows) and (name != "items" or cluster.clock[0].record_items):
             larger = uninitialised(2 * len(rows) + margin, rows.dtype)
             larger[:used] = rows[:used]
             grown[name] = larger
     return state._replace(**grown)
 
 
-def explain_outcome(outcome: int, state: State, world: World) -> tuple[str, str | None]:
+def explain_outcome(outcome: int, state: State, cluster: ClusterState) -> tuple[str, str | None]:
     """(status, reason in words) of a run that ended by itself."""
-    clock, log = world.clock[0], state.log[0]
+    clock, log = cluster.clock[0], state.log[0]
     if outcome == ALL_DONE:
         return "finished", None
     if outcome == AT_HORIZON:
@@ -204,12 +206,12 @@ def explain_outcome(outcome: int, state: State, world: World) -> tuple[str, str 
     )
 
 
-def close(state: State, world: World, status: str, reason: str | None) -> Recording:
+def close(state: State, cluster: ClusterState, status: str, reason: str | None) -> Recording:
     """The records written so far, as a Recording."""
-    if world.clock[0].num_steps_open > 0:
-        wind_up(state, world, pools_of(world))
-    log, policy, cluster = state.log[0], state.policy[0], world.cluster[0]
-    users, replicas = int(cluster.num_requests), int(cluster.num_replicas)
+    if cluster.clock[0].num_steps_open > 0:
+        finalize(state, cluster, pools_of(cluster))
+    log, policy, config = state.log[0], state.policy[0], cluster.config[0]
+    users, replicas = int(config.num_requests), int(config.num_replicas)
     return Recording(
         steps=state.steps[: log.num_steps],
         items=state.items[: log.num_items],
@@ -218,12 +220,12 @@ def close(state: State, world: World, status: str, reason: str | None) -> Record
         requests=state.requests[:users],
         status=status,
         reason=reason,
-        stuck_request=int(world.clock[0].stuck_request),
+        stuck_request=int(cluster.clock[0].stuck_request),
         block_size=int(policy.block_size),
         num_blocks=int(policy.num_gpu_blocks - 1),
         peak_kv_blocks=int(state.counters.peak_kv_blocks[:replicas].max()),
         replica_blocks=np.array(state.policy.num_gpu_blocks[:replicas] - 1),
         replica_peaks=np.array(state.counters.peak_kv_blocks[:replicas]),
-        legs=state.requests[users : 2 * users],
-        journeys=world.journeys if cluster.disaggregated else world.journeys[:0],
+        prefill_requests=state.requests[users : 2 * users],
+        kv_transfers=cluster.kv_transfers if config.disaggregated else cluster.kv_transfers[:0],
     )

@@ -1,5 +1,5 @@
-"""How the servers of a cluster are joined, in numbers: what the loop needs beside policies and
-latencies. Made from a scenario by fleet_spec.py, from nothing for a lone server."""
+"""How the servers of a cluster are connected, in numbers: what the loop needs beside policies and
+latencies. scenario/resolve_topology.py makes it from a scenario."""
 
 from dataclasses import dataclass
 
@@ -7,8 +7,8 @@ import numpy as np
 
 from sim.cluster.cluster_state import (
     BOTH,
-    CLUSTER,
-    JOURNEY,
+    CLUSTER_CONFIG,
+    KV_TRANSFER,
     LOAD_FAILS,
     PREFILL,
     RANDOM,
@@ -24,8 +24,8 @@ MOST_LOADING = 4096  # requests that may hold blocks for KV to come, or to be fe
 
 
 @dataclass(frozen=True)
-class Fleet:
-    """Roles of the servers, routers, link, and what befalls KV on its way. Bytes/s, s, bytes.
+class Topology:
+    """Roles of the servers, routers, the link, and failures of KV transfers. Bytes/s, s, bytes.
 
     `store_blocks`: whole blocks that the KV store keeps, 0 for no store; it is the last replica."""
 
@@ -50,19 +50,19 @@ class Fleet:
     slo_gap_s: float = np.inf
     seed: int = 0
 
-    def with_legs(self, requests: Table) -> Table:
-        """A copy of the request table; behind it a prefill leg of each request, and behind these
-        its row in the KV store, where there are such."""
+    def with_prefill_requests(self, requests: Table) -> Table:
+        """A copy of the request table, followed by the prefill request of each request and its row
+        in the KV store, where there are any."""
         requests = requests.copy()
         requests.num_tokens = requests.num_prompt_tokens  # known to routers before a server adds it
         if not self.disaggregated:
             return requests
-        legs = requests.copy()
-        legs.max_tokens = legs.output_len = 1
-        legs.loop = -1
-        tables = [requests, legs]
+        prefill_requests = requests.copy()
+        prefill_requests.max_tokens = prefill_requests.output_len = 1
+        prefill_requests.loop = -1
+        tables = [requests, prefill_requests]
         if self.store_blocks:
-            kept = legs.copy()
+            kept = prefill_requests.copy()
             kept.num_tokens = (
                 kept.num_prompt_tokens + 1
             )  # all whole blocks of the prompt may be found
@@ -95,7 +95,7 @@ class Fleet:
         return together
 
     def servers(self, num_replicas: int) -> Table:
-        """Rows of world.SERVER, all idle."""
+        """Rows of cluster_state.SERVER, all idle."""
         roles = list(self.roles) + [STORE] * bool(self.store_blocks)
         servers = records(num_replicas, SERVER)
         servers.role = roles if len(roles) == num_replicas else BOTH
@@ -103,10 +103,10 @@ class Fleet:
         servers.kv_token_bytes = token_bytes if len(token_bytes) == num_replicas else 0.0
         return servers
 
-    def cluster(self, num_requests: int, num_replicas: int) -> Table:
-        """The row of world.CLUSTER."""
-        row = records(1, CLUSTER)
-        for name in CLUSTER.names or ():
+    def config(self, num_requests: int, num_replicas: int) -> Table:
+        """The row of cluster_state.CLUSTER_CONFIG."""
+        row = records(1, CLUSTER_CONFIG)
+        for name in CLUSTER_CONFIG.names or ():
             if hasattr(self, name):
                 row[name] = getattr(self, name)
         row.num_requests = num_requests
@@ -114,23 +114,23 @@ class Fleet:
         row.store = num_replicas - 1 if self.store_blocks else -1
         return row
 
-    def journeys(self, num_requests: int) -> Table:
-        """Rows of world.JOURNEY with what the seed decides."""
+    def kv_transfers(self, num_requests: int) -> Table:
+        """Rows of cluster_state.KV_TRANSFER with what the seed decides."""
         draws = RANDOM in (self.router, self.decode_router)
         rows = 2 * num_requests if self.disaggregated else num_requests if draws else 1
-        journeys = records(max(rows, 1), JOURNEY)
-        journeys.source = journeys.target = -1
-        journeys.prefill_end_s = journeys.start_s = journeys.end_s = np.nan
+        kv_transfers = records(max(rows, 1), KV_TRANSFER)
+        kv_transfers.source = kv_transfers.target = -1
+        kv_transfers.prefill_end_s = kv_transfers.start_s = kv_transfers.end_s = np.nan
         if rows > 1 or draws:
             generator = np.random.default_rng([self.seed, 0x6B76])
-            journeys.pick = generator.random(len(journeys))
-            journeys.decode_pick = generator.random(len(journeys))
-            unused = generator.random(len(journeys)) < self.kv_unused_fraction
-            fails = generator.random(len(journeys)) < self.load_failure_fraction
-            journeys.fate[fails] = LOAD_FAILS
-            journeys.fate[unused] = UNUSED
-            journeys.fate[num_requests:] = 0
-        return journeys
+            kv_transfers.pick = generator.random(len(kv_transfers))
+            kv_transfers.decode_pick = generator.random(len(kv_transfers))
+            unused = generator.random(len(kv_transfers)) < self.kv_unused_fraction
+            fails = generator.random(len(kv_transfers)) < self.load_failure_fraction
+            kv_transfers.fate[fails] = LOAD_FAILS
+            kv_transfers.fate[unused] = UNUSED
+            kv_transfers.fate[num_requests:] = 0
+        return kv_transfers
 
 
-LONE_SERVER = Fleet()
+SINGLE_REPLICA = Topology()

@@ -1,55 +1,17 @@
-"""`njit`: how every kernel of this project is compiled, and where the compiled code is kept.
+"""`njit`: how every kernel of this project is compiled.
 
-Numba's on-disk cache notices an edit of a kernel's own file only, not of the files it calls into;
-so the cache lives in a folder named after a hash of all sources of `sim/`, and an edit anywhere
-starts a new one. Set NUMBA_DISABLE_JIT=1 to run the same functions as plain Python."""
+Set NUMBA_DISABLE_JIT=1 to run the same functions as plain Python, NUMBA_CACHE_DIR to keep compiled
+code elsewhere than compile_cache.py says."""
 
-import hashlib
 import os
-import shutil
-import tempfile
-from pathlib import Path
 from typing import Any
 
-SOURCES = Path(__file__).parents[1]
-KEPT_CACHES = 3
-
-
-def cache_folder() -> Path:
-    """The folder for compiled code: in the checkout, or in the user's cache where that is
-    read-only.
-    """
-    digest = hashlib.sha256()
-    for file in sorted(SOURCES.rglob("*.py")):
-        digest.update(file.read_bytes())
-    name = digest.hexdigest()[:16]
-    user_cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "batchscope"
-    for parent in (SOURCES.parent / ".numba_cache", user_cache):
-        try:
-            (parent / name).mkdir(parents=True, exist_ok=True)
-        except OSError:
-            continue
-        if os.access(parent / name, os.W_OK):
-            os.utime(parent / name)
-            return parent / name
-    return Path(tempfile.mkdtemp(prefix="batchscope-"))
-
-
-def forget_old_caches(current: Path) -> None:
-    """Keep the newest few caches: every edit of a source starts another."""
-    siblings = sorted(current.parent.iterdir(), key=lambda folder: folder.stat().st_mtime)
-    for folder in siblings[:-KEPT_CACHES]:
-        if folder != current:
-            shutil.rmtree(folder, ignore_errors=True)
-
+from sim.core.compile_cache import cache_folder
 
 if "NUMBA_CACHE_DIR" not in os.environ:
-    folder = cache_folder()
-    if folder.parent.name in (".numba_cache", "batchscope"):
-        forget_old_caches(folder)
-    os.environ["NUMBA_CACHE_DIR"] = str(folder)
+    os.environ["NUMBA_CACHE_DIR"] = str(cache_folder())
 
-import numba  # noqa: E402  (reads NUMBA_CACHE_DIR when imported)
+import numba
 
 setattr(numba.config, "CACHE_DIR", os.environ["NUMBA_CACHE_DIR"])  # noqa: B010 (it is untyped)
 
@@ -73,5 +35,4 @@ njit_inner = numba.njit(**OPTIONS, **INNER)
 
 # For a small function on a hot path, called by kernels only: the state is a tuple of many arrays,
 # and handing it over costs more than a short body does. Python cannot call it.
-INLINE: Any = {"forceinline": True, "no_cpython_wrapper": True}
-njit_inline = numba.njit(**OPTIONS, **INLINE)
+njit_inline = numba.njit(**OPTIONS, **INNER, forceinline=True)

@@ -194,7 +194,7 @@ def check_prefix_cache(state: State, replica: int, *, planned: bool = False) -> 
         return
     tokens = {}
     if planned:
-        plan = state.plan[replica, : number(state.counters, replica, "num_scheduled")]
+        plan = state.scheduled[replica, : number(state.counters, replica, "num_scheduled")]
         tokens = dict(
             zip(column(plan, "request").tolist(), column(plan, "num_tokens").tolist(), strict=True)
         )

@@ -1,12 +1,12 @@
 """Paged KV memory of a replica: blocks, reference counts, the free list, and the prefix cache.
 
-A request holds a row of the block table. Blocks are taken from the head of the free list; a
-finished request gives its blocks back tail first, those without a hash to the front of the list and
-those in the prefix cache to its back, so that the list is LRU and a prompt's tail is evicted before
-its head.
+A request holds a row of the block table, its slot. Blocks are allocated from the head of the free
+list. A finished request frees its blocks tail first, blocks without a hash to the front of the list
+and blocks in the prefix cache to its back: the list is in LRU order, and a prompt's tail is evicted
+before its head.
 
-The prefix cache knows whole blocks by a hash chained over the tokens before them. A look-up
-compares contents too, so that a collision of hashes changes nothing.
+The prefix cache holds whole blocks under a hash that is chained over the tokens before them. A
+look-up compares contents too, so a collision of hashes changes nothing.
 
 Source: `vllm/v1/core/block_pool.py`, `kv_cache_utils.py`, `single_type_kv_cache_manager.py`,
 0.26.0. Not modelled: sliding windows, several cache groups, connectors."""
@@ -48,15 +48,15 @@ def _insert_after(blocks, block: int, before: int) -> None:
     blocks[after].previous_free = block
 
 
-# --- growing and releasing -----------------------------------------------------------------------
+# --- allocating and freeing ---------------------------------------------------------------------
 
 
 @njit_inline
-def grow(state: State, replica: int, r: int, tokens: int) -> bool:
-    """Give running request `r` the blocks for `tokens` tokens in all; False (and nothing done) if
-    short.
+def allocate_slots(state: State, replica: int, r: int, tokens: int) -> bool:
+    """Allocate the blocks that `r` lacks for its first `tokens` tokens; False, and nothing is
+    allocated, if there are too few free blocks.
 
-    They are the head of the free list; what the prefix cache knew of them is forgotten."""
+    Blocks come from the head of the free list and leave the prefix cache."""
     request, counters = state.requests[r], state.counters[replica]
     blocks, block_size = state.blocks[replica], state.policy[replica].block_size
     held, enough = request.num_blocks, blocks_for(tokens, block_size)
@@ -64,8 +64,7 @@ def grow(state: State, replica: int, r: int, tokens: int) -> bool:
         return False
     block = blocks[0].next_free
     for k in range(held, enough):
-        if blocks[block].hash >= 0:
-            _forget(state, replica, block)
+        maybe_evict_cached_block(state, replica, block)
         blocks[block].references = 1
         state.block_table[replica, request.slot, k] = block
         block = blocks[block].next_free
@@ -80,7 +79,7 @@ def grow(state: State, replica: int, r: int, tokens: int) -> bool:
 
 @njit_inner
 def take_slot(state: State, replica: int, r: int, num_hits: int) -> None:
-    """Give `r` a row of the block table that starts with the blocks found by `look_up`."""
+    """Give `r` a row of the block table that starts with the blocks in `hits`."""
     request, counters = state.requests[r], state.counters[replica]
     blocks, block_size = state.blocks[replica], state.policy[replica].block_size
     counters.num_free_slots -= 1
@@ -101,8 +100,8 @@ def take_slot(state: State, replica: int, r: int, num_hits: int) -> None:
 
 
 @njit_inner
-def release(state: State, replica: int, r: int) -> int:
-    """Take all blocks and the slot from `r`; returns how many blocks it held."""
+def free(state: State, replica: int, r: int) -> int:
+    """Free all blocks of `r` and its slot; returns how many blocks it held."""
     request, counters = state.requests[r], state.counters[replica]
     if request.slot < 0:
         return 0
@@ -191,8 +190,8 @@ def _same_tokens(state: State, a: int, b: int, start: int, end: int) -> bool:
 
 
 @njit_inner
-def look_up(state: State, replica: int, r: int) -> int:
-    """Fill `hits` with the longest run of cached blocks `r` starts with; returns how many.
+def find_longest_cache_hit(state: State, replica: int, r: int) -> int:
+    """Fill `hits` with the longest run of cached blocks that `r` starts with; returns how many.
 
     The last token is always computed, so at most (num_tokens - 1) // block_size blocks hit. Of
     several blocks with the same content the one cached first is taken."""
@@ -219,8 +218,8 @@ def look_up(state: State, replica: int, r: int) -> int:
 
 
 @njit_inline
-def count_free(state: State, replica: int, num_hits: int) -> int:
-    """How many of the hit blocks lie in the free list: taking them costs free blocks too."""
+def num_free_hit_blocks(state: State, replica: int, num_hits: int) -> int:
+    """How many of the hit blocks are in the free list: using them costs free blocks too."""
     free = 0
     for k in range(num_hits):
         free += state.blocks[replica, state.hits[replica, k]].references == 0
@@ -228,10 +227,8 @@ def count_free(state: State, replica: int, num_hits: int) -> int:
 
 
 @njit_inner
-def enter_full_blocks(state: State, replica: int, r: int, tokens: int) -> None:
-    """Enter every block of `r` that is full once `tokens` tokens are computed into the prefix
-    cache.
-    """
+def cache_full_blocks(state: State, replica: int, r: int, tokens: int) -> None:
+    """Put every block of `r` that is full of its first `tokens` tokens into the prefix cache."""
     request, block_size = state.requests[r], state.policy[replica].block_size
     mask = state.buckets.shape[1] - 1
     k = request.num_cached_blocks
@@ -254,9 +251,11 @@ def enter_full_blocks(state: State, replica: int, r: int, tokens: int) -> None:
 
 
 @njit_inline
-def _forget(state: State, replica: int, number: int) -> None:
-    """Take a block out of the prefix cache."""
+def maybe_evict_cached_block(state: State, replica: int, number: int) -> None:
+    """Take a block out of the prefix cache, if it is in it."""
     blocks, block = state.blocks[replica], state.blocks[replica, number]
+    if block.hash < 0:
+        return
     bucket = state.buckets[replica, block.hash & (state.buckets.shape[1] - 1)]
     if block.previous_in_bucket > 0:
         blocks[block.previous_in_bucket].next_in_bucket = block.next_in_bucket
@@ -270,12 +269,11 @@ def _forget(state: State, replica: int, number: int) -> None:
 
 
 @njit_inner
-def rewind_cache(state: State, replica: int, r: int, computed: int) -> None:
+def evict_uncomputed_blocks(state: State, replica: int, r: int, computed: int) -> None:
     """Take the blocks of `r` beyond its first `computed` tokens out of the prefix cache.
 
-    Blocks are entered when they are scheduled. When that step does not run, their KV never exists;
-    vLLM
-    0.26.0 leaves the entries of a victim that already had tokens in place, which is not imitated.
+    Blocks are cached when they are scheduled. If that step does not run, their KV never exists.
+    vLLM 0.26.0 keeps the cached blocks of a victim that already had tokens, which is not imitated.
     """
     request, block_size = state.requests[r], state.policy[replica].block_size
     kept = computed // block_size
@@ -283,7 +281,7 @@ def rewind_cache(state: State, replica: int, r: int, computed: int) -> None:
         return
     row = state.block_table[replica, request.slot]
     for k in range(kept, request.num_cached_blocks):
-        _forget(state, replica, row[k])
+        maybe_evict_cached_block(state, replica, row[k])
     request.num_cached_blocks = kept
     request.cache_at = (kept + 1) * block_size
     request.tail_hash = state.blocks[replica, row[kept - 1]].hash if kept > 0 else CHAIN_START

@@ -25,6 +25,7 @@ STOP_REASONS = (
     WHOLE_PROMPT,
     PREEMPTED,
 ) = range(len(STOP_REASONS))
+NONE = -1  # no reason to stop: nothing is refused
 
 # What happened to one request in one step, beside being given tokens. ``value`` and ``limit`` of an
 # event are the numbers in the rule; their meaning is written behind each kind.

@@ -85,9 +85,10 @@ GAP = np.dtype(
 class Recording:
     """The records of one run. `requests` is the final request table (see requests.REQUEST).
 
-    Under disaggregation the prompt of request r is computed by its leg, request len(requests) + r
-    to items and events: row r of `legs`. `journeys` (world.JOURNEY) tell the way of its KV; row
-    len(requests) + r that of a prefix that came from a KV store.
+    Under disaggregation the prompt of request r is computed by its prefill request: row r of
+    `prefill_requests`, request len(requests) + r in items and events. `kv_transfers`
+    (cluster_state.KV_TRANSFER) records the path of its KV in row r, and that of a prefix from a KV
+    store in row len(requests) + r.
 
     `items` is empty when item records were off; everything in metrics.py works without it, since
     gaps between tokens are kept as step durations with counts, and as GAP rows where they are
@@ -106,5 +107,5 @@ class Recording:
     peak_kv_blocks: int
     replica_blocks: np.ndarray  # (R,) the same of each replica
     replica_peaks: np.ndarray  # (R,) most KV blocks in use, or reserved for KV to come
-    legs: Table
-    journeys: Table
+    prefill_requests: Table
+    kv_transfers: Table

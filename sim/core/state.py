@@ -13,7 +13,7 @@ from sim.core.requests import RUN, Table
 # Knobs of a policy, one row a replica. Names are vLLM's (`vllm/config/scheduler.py`, `cache.py`).
 POLICY = np.dtype(
     [
-        ("engine", np.int64),  # index into policies.POLICIES
+        ("engine", np.int64),  # its number: engines.dispatch.number_of
         ("max_num_batched_tokens", np.int64),
         ("max_num_seqs", np.int64),
         ("max_model_len", np.int64),
@@ -146,7 +146,7 @@ class State(NamedTuple):
     hits: np.ndarray  # (R, blocks a request can hold) scratch of the prefix look-up
     blocks: Table  # (R, B)
     buckets: Table  # (R, power of two) prefix cache: hash -> blocks, oldest first
-    plan: Table  # (R, S) ITEM rows of the step at hand
+    scheduled: Table  # (R, S) ITEM rows of the step at hand
     active: np.ndarray  # (R, S) scratch: running and waiting requests in order of arrival
     candidates: Table  # (R, S) scratch: CANDIDATE rows of the step at hand
     ended: np.ndarray  # (R, n) requests that ended since the step was begun
@@ -236,7 +236,7 @@ def new_state(
         hits=np.zeros((replicas, table_width), np.int32),
         blocks=blocks,
         buckets=records((replicas, num_buckets), BUCKET),
-        plan=records((replicas, slots), ITEM),
+        scheduled=records((replicas, slots), ITEM),
         active=np.zeros((replicas, slots), np.int64),
         candidates=records((replicas, slots), CANDIDATE),
         ended=np.zeros((replicas, len(requests)), np.int64),

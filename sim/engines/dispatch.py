@@ -1,36 +1,37 @@
-"""The policies, one file an engine. A new one is its file and one line here.
+"""The compiled choice of the engine whose `schedule` plans a step.
 
-A policy answers two questions: who may have KV memory, and who gets tokens of this step's budget.
-It sees requests, KV blocks and its own knobs; never a clock, a GPU or a page."""
+Every file of this folder without a leading underscore, beside this one and the registry, is an
+engine: its name is the engine's id, its place among the sorted names the engine's number. Nothing
+keeps numbers; scenario files keep ids. What else is known of an engine stands in registry.py, which
+compiled code never reads."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from numba.extending import overload
 
 from sim.core import scheduler_ops as ops
-from sim.core.compiled import njit, njit_inner
+from sim.core.compiled import INNER, OPTIONS, njit, njit_inner
 from sim.core.state import State
-from sim.engines import orca, sarathi, sglang, static, tensorrt_llm, vllm_v0, vllm_v1
 
-POLICIES = (
-    "vllm_v1",
-    "tensorrt_llm",
-    "static",
-    "orca",
-    "vllm_v0",
-    "sarathi",
-    "sglang",
+NO_ENGINES = ("dispatch", "registry")
+KERNELS = tuple(
+    file.stem
+    for file in sorted(Path(__file__).parent.glob("*.py"))
+    if not file.stem.startswith("_") and file.stem not in NO_ENGINES
 )
-(
-    VLLM_V1,
-    TENSORRT_LLM,
-    STATIC,
-    ORCA,
-    VLLM_V0,
-    SARATHI,
-    SGLANG,
-) = range(len(POLICIES))
-
+SCHEDULES: tuple[Callable[[State, int], None], ...] = tuple(
+    import_module(f"{__package__}.{name}").schedule for name in KERNELS
+)
 
 ANY = ()
+
+
+def number_of(engine: str) -> int:
+    """The number of an engine in `state.POLICY`."""
+    return KERNELS.index(engine)
 
 
 def only(engine: int) -> tuple[int, ...]:
@@ -52,24 +53,29 @@ def schedule(state: State, replica: int) -> None:
 
 @njit_inner
 def schedule_for(state: State, replica: int, engines: tuple[int, ...]) -> None:
-    """The same, compiled for one engine alone when `engines` is `only(engine)`.
-
-    The choice by number, in one place, is what lets compiled code be cached: a function passed as
-    an argument never is. The length of a tuple is known to the compiler, which leaves out the
-    branches that cannot be taken: a loop over one engine compiles in a third of the time."""
+    """The same, compiled for one engine alone when `engines` is `only(engine)`."""
     ops.begin_step(state, replica)
-    engine = state.policy[replica].engine
-    if (len(engines) == 0 or len(engines) == 1) and engine == VLLM_V1:
-        vllm_v1.schedule(state, replica)
-    elif (len(engines) == 0 or len(engines) == 2) and engine == TENSORRT_LLM:
-        tensorrt_llm.schedule(state, replica)
-    elif (len(engines) == 0 or len(engines) == 3) and engine == STATIC:
-        static.schedule(state, replica)
-    elif (len(engines) == 0 or len(engines) == 4) and engine == ORCA:
-        orca.schedule(state, replica)
-    elif (len(engines) == 0 or len(engines) == 5) and engine == VLLM_V0:
-        vllm_v0.schedule(state, replica)
-    elif (len(engines) == 0 or len(engines) == 6) and engine == SARATHI:
-        sarathi.schedule(state, replica)
-    elif (len(engines) == 0 or len(engines) == 7) and engine == SGLANG:
-        sglang.schedule(state, replica)
+    schedule_engine(state, replica, engines)
+
+
+def schedule_engine(state: State, replica: int, engines: tuple[int, ...]) -> None:
+    """Call the `schedule` of the replica's engine. Plain Python; compiled code has the overload."""
+    SCHEDULES[state.policy[replica].engine](state, replica)
+
+
+@overload(schedule_engine, jit_options=OPTIONS | INNER | {"cache": False})
+def compile_schedule_engine(state, replica, engines):
+    """Choose when a loop is compiled: the length of `engines` is part of its type.
+
+    A loop over one engine calls that engine's kernel and compiles in a third of the time; a loop
+    over any engine compares numbers. The choice is stored with the code that calls it, which numba
+    keeps on disk; code that gets a function as an argument is never kept."""
+    lines = ["def choose(state, replica, engines):", "    engine = state.policy[replica].engine"]
+    if engines.count > 0:
+        lines = [lines[0], f"    {KERNELS[engines.count - 1]}(state, replica)"]
+    else:
+        for number, name in enumerate(KERNELS):
+            lines += [f"    if engine == {number}:", f"        {name}(state, replica)"]
+    namespace: dict[str, Any] = dict(zip(KERNELS, SCHEDULES, strict=True))
+    exec("\n".join(lines), namespace)
+    return namespace["choose"]

@@ -1,9 +1,9 @@
 """Orca: iteration-level scheduling. Requests join and leave the batch at every step.
 
-Each step runs one token of every request that decodes and the whole prompt of every new one that
-finds a free slot; nobody waits for a batch to end. A slot is KV memory for max_model_len tokens,
-reserved as long as the request runs, however short it turns out: there are no blocks to share, and
-so nobody is ever preempted. There is no token budget: a long prompt makes a long step for all.
+Each step runs one token of every request that decodes and the whole prompt of every new request
+with a free slot; no request waits for a batch to end. A slot is KV memory for max_model_len tokens,
+reserved as long as the request runs, however short it is: there are no blocks to share, so no
+request is ever preempted. There is no token budget: a long prompt makes a long step for all.
 
 Source: Yu et al., OSDI'22; microsoft/sarathi-serve @ 96f9911790ec,
 `sarathi/core/scheduler/orca_scheduler.py` and
@@ -14,7 +14,7 @@ from sim.core import kv_cache as kv
 from sim.core import reasons, waiting_queue
 from sim.core.compiled import njit_inner
 from sim.core.state import State
-from sim.engines._common import admit, lacks_room, next_in_line, plan_decodes
+from sim.engines._common import admit, first_admissible, refusal_reason, schedule_decodes
 
 
 @njit_inner
@@ -24,20 +24,20 @@ def schedule(state: State, replica: int) -> None:
     waiting_queue.sort_by_arrival(state, replica)
     num_before = counters.num_running
     counters.stop_reason = fill_slots(state, replica)
-    plan_decodes(state, replica, num_before)
+    schedule_decodes(state, replica, num_before)
 
 
 @njit_inner
 def fill_slots(state: State, replica: int) -> int:
-    """Whole prompts while slots and max_num_seqs last; returns why no more."""
+    """Admit whole prompts while slots and max_num_seqs last; returns what ran out."""
     policy = state.policy[replica]
     slot = policy.max_model_len
     while True:
-        r = next_in_line(state, replica, policy.max_model_len)
+        r = first_admissible(state, replica, policy.max_model_len)
         if r < 0:
             return reasons.QUEUE_EMPTY
-        lacking = lacks_room(state, replica, r, kv.blocks_for(slot, policy.block_size))
-        if lacking != reasons.QUEUE_EMPTY:
-            return lacking
+        refusal = refusal_reason(state, replica, r, kv.blocks_for(slot, policy.block_size))
+        if refusal != reasons.NONE:
+            return refusal
         whole = state.requests[r].num_tokens - state.requests[r].num_computed_tokens
         admit(state, replica, r, slot, whole)

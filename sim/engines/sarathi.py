@@ -1,11 +1,11 @@
 """Sarathi-Serve: prompts are cut into chunks, so that no step stalls the decodes.
 
 Every step has a budget of `chunk_size` tokens. All decodes are in it; what is left goes to
-half-done prompts in order of arrival, and then to new ones. So a prompt piggybacks on the decodes
+prompts in progress in order of arrival, then to new prompts. So a prompt piggybacks on the decodes,
 and a step never takes longer than a chunk does.
 
-A dynamic schedule makes chunks smaller the further a prompt has come, since each later token
-attends to more: sizes fall from `high` to `low` in `stages` steps.
+A dynamic schedule makes chunks smaller towards the end of a prompt, since later tokens attend to
+more: sizes fall from `high` to `low` in `stages` steps.
 
 Source: Agrawal et al., OSDI'24; microsoft/sarathi-serve @ 96f9911790ec,
 `sarathi/core/scheduler/sarathi_scheduler.py`. A late stage's smaller chunk that is used up already
@@ -21,11 +21,11 @@ from sim.core.compiled import njit_inline, njit_inner
 from sim.core.state import State
 from sim.engines._common import (
     admit,
-    decodes,
-    lacks_room,
-    make_room_for_decodes,
-    next_in_line,
-    plan_decodes,
+    allocate_decode_blocks,
+    first_admissible,
+    is_decoding,
+    refusal_reason,
+    schedule_decodes,
 )
 
 
@@ -34,65 +34,66 @@ def schedule(state: State, replica: int) -> None:
     """Plan one step."""
     counters = state.counters[replica]
     waiting_queue.sort_by_arrival(state, replica)
-    used = make_room_for_decodes(state, replica)
+    used = allocate_decode_blocks(state, replica)
     num_before = counters.num_running
-    used, cut = continue_prompts(state, replica, used)
+    used = continue_prompts(state, replica, used)
     if counters.num_preempted > 0:
         counters.stop_reason = reasons.PREEMPTED
     else:
-        counters.stop_reason = admit_prompts(state, replica, used, cut)
-    plan_decodes(state, replica, num_before)
+        counters.stop_reason = admit_prompts(state, replica, used)
+    schedule_decodes(state, replica, num_before)
 
 
 @njit_inner
-def continue_prompts(state: State, replica: int, used: int):
-    """The next chunk of each half-done prompt; returns (tokens used, why a chunk was cut)."""
-    running, cut = state.running[replica], reasons.QUEUE_EMPTY
-    for i in range(state.counters[replica].num_running):
+def continue_prompts(state: State, replica: int, used: int) -> int:
+    """Schedule the next chunk of each prompt in progress; returns the tokens used."""
+    running, counters = state.running[replica], state.counters[replica]
+    for i in range(counters.num_running):
         r = running[i]
         request = state.requests[r]
-        if decodes(request):
+        if is_decoding(request):
             continue
         needed = request.num_tokens - request.num_computed_tokens
         left = chunk_size(state.policy[replica], request.num_computed_tokens) - used
         n = min(needed, left)
         if n < needed:
-            cut = reasons.BUDGET
+            counters.stop_reason = reasons.BUDGET
         if n > 0:
-            ops.plan(state, replica, r, n, needed)
+            ops.schedule_tokens(state, replica, r, n, needed)
             used += n
         else:
-            ops.note(state, r, reasons.REFUSED_BUDGET, needed, max(left, 0))
-    return used, cut
+            ops.record_refusal(state, r, reasons.REFUSED_BUDGET, needed, max(left, 0))
+    return used
 
 
 @njit_inner
-def admit_prompts(state: State, replica: int, used: int, cut: int) -> int:
-    """New prompts while chunk, blocks and max_num_seqs last; returns why no more."""
-    policy = state.policy[replica]
+def admit_prompts(state: State, replica: int, used: int) -> int:
+    """Admit new prompts while chunk, blocks and max_num_seqs last; returns what ran out, if
+    anything did."""
+    policy, counters = state.policy[replica], state.counters[replica]
     while True:
-        r = next_in_line(state, replica, policy.max_model_len)
+        r = first_admissible(state, replica, policy.max_model_len)
         if r < 0:
-            return cut
+            return counters.stop_reason
         request = state.requests[r]
         whole = request.num_tokens - request.num_computed_tokens
-        lacking = lacks_room(state, replica, r, kv.blocks_for(whole, policy.block_size))
-        if lacking != reasons.QUEUE_EMPTY:
-            return lacking
+        refusal = refusal_reason(state, replica, r, kv.blocks_for(whole, policy.block_size))
+        if refusal != reasons.NONE:
+            return refusal
         start = 0
         n = min(whole, chunk_size(policy, start) - used)
         if n <= 0:
-            ops.note(state, r, reasons.REFUSED_BUDGET, whole, 0)
+            ops.record_refusal(state, r, reasons.REFUSED_BUDGET, whole, 0)
             return reasons.BUDGET
         if n < whole:
-            cut = reasons.BUDGET
+            counters.stop_reason = reasons.BUDGET
         admit(state, replica, r, whole, n)
         used += n
 
 
 @njit_inline
 def chunk_size(policy, position: int) -> int:
-    """Tokens of a step in which a prompt goes on at `position`."""
+    """Tokens of a step in which a prompt continues at `position`."""
     if policy.dynamic_stages == 0:
         return policy.max_num_batched_tokens
     low, high, stages = policy.dynamic_low, policy.dynamic_high, policy.dynamic_stages

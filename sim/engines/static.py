@@ -2,16 +2,15 @@
 
 The batch is the longest stretch of the queue whose padded KV fits: n members, each as long as the
 longest prompt and the longest output asked for. All prompts run in one step, padded to the longest;
-then every step computes one token for every member, those that have finished included, until the
-last one has its last token. All leave together; the next batch forms from who has arrived by then.
+then every step computes one token for every member, finished or not, until the last member has its
+last token. All leave together; the next batch is formed of the requests that have arrived by then.
 
-What it wastes is counted: padding of the prompts, and tokens computed for members that are done.
-The plan lists live members with their real tokens; the load of the step is the padded one.
+The waste is counted: padding of the prompts, and tokens computed for members that have finished.
+Live members are scheduled with their real tokens; the cost of the step is that of the padded batch.
 
 Source: the textbook rule (Hugging Face `generate`, FasterTransformer without in-flight batching),
 as the recorded `static_padded` cases define it. Not modelled: how a real server waits to fill a
-batch.
-"""
+batch."""
 
 from sim.core import kv_cache as kv
 from sim.core import reasons, waiting_queue
@@ -32,7 +31,7 @@ def schedule(state: State, replica: int) -> None:
 
 @njit_inner
 def form_batch(state: State, replica: int) -> int:
-    """Take the longest stretch of the queue that fits, prompts whole; returns why no more."""
+    """Admit the longest stretch of the queue that fits, prompts whole; returns what ended it."""
     policy, counters, requests = state.policy[replica], state.counters[replica], state.requests
     length = longest_prompt = longest_output = 0
     r, stop = counters.first_waiting, reasons.QUEUE_EMPTY
@@ -41,7 +40,7 @@ def form_batch(state: State, replica: int) -> int:
         if counters.num_admitted == policy.max_num_seqs:
             stop = reasons.MAX_BATCH_SIZE
             members = counters.num_admitted
-            ops.note(state, r, reasons.REFUSED_MAX_NUM_SEQS, members, policy.max_num_seqs)
+            ops.record_refusal(state, r, reasons.REFUSED_MAX_NUM_SEQS, members, policy.max_num_seqs)
             break
         longest_prompt = max(longest_prompt, request.num_prompt_tokens)
         output = min(request.max_tokens, policy.max_model_len - request.num_prompt_tokens)
@@ -51,26 +50,28 @@ def form_batch(state: State, replica: int) -> int:
         blocks = rows * kv.blocks_for(padded, policy.block_size)
         if blocks > policy.num_gpu_blocks - 1:
             stop = reasons.KV_BLOCKS
-            ops.note(state, r, reasons.REFUSED_KV_BLOCKS, blocks, policy.num_gpu_blocks - 1)
+            ops.record_refusal(
+                state, r, reasons.REFUSED_KV_BLOCKS, blocks, policy.num_gpu_blocks - 1
+            )
             break
         length = padded
         ops.admit(state, replica, r, kv.NO_HITS)
-        ops.plan(state, replica, r, request.num_prompt_tokens, request.num_prompt_tokens)
+        ops.schedule_tokens(state, replica, r, request.num_prompt_tokens, request.num_prompt_tokens)
         r = counters.first_waiting
     for i in range(counters.num_running):
-        kv.grow(state, replica, state.running[replica, i], length)
+        kv.allocate_slots(state, replica, state.running[replica, i], length)
     return stop
 
 
 @njit_inner
 def next_tokens(state: State, replica: int) -> None:
-    """One token for each live member; nobody joins."""
+    """Schedule one token for each live member; no request joins."""
     counters, running = state.counters[replica], state.running[replica]
     for i in range(counters.num_running):
         if state.requests[running[i]].status == reasons.RUNNING:
-            ops.plan(state, replica, running[i], 1, 1)
+            ops.schedule_tokens(state, replica, running[i], 1, 1)
     if counters.num_waiting > 0:
         r = waiting_queue.head(state, replica)
         live, members = counters.num_scheduled, counters.num_running
-        ops.note(state, r, reasons.REFUSED_CLOSED_BATCH, live, members)
+        ops.record_refusal(state, r, reasons.REFUSED_CLOSED_BATCH, live, members)
         counters.stop_reason = reasons.MAX_BATCH_SIZE

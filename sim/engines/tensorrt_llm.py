@@ -1,9 +1,10 @@
-"""TensorRT-LLM in-flight batching: two schedulers ask one list of requests, in order of arrival.
+"""TensorRT-LLM in-flight batching: two schedulers read one list of requests, in order of arrival.
 
-The capacity scheduler says who may have KV memory, the micro-batch scheduler who of these gets
-tokens of this step. The active list holds the first max_batch_size requests that arrived and have
-not ended; a paused request keeps its place in it. The first chunk of a prompt takes the blocks of
-the whole prompt. Reused blocks cost no tokens of the budget; capacity counts what must be free.
+The capacity scheduler decides which requests may have KV memory, the micro-batch scheduler which of
+these get tokens of this step. The active list holds the first max_batch_size requests that arrived
+and have not ended; a paused request keeps its place in it. The first chunk of a prompt takes the
+blocks of the whole prompt. Reused blocks cost no tokens of the budget; the capacity scheduler
+counts the blocks that must be free.
 
 Source: NVIDIA/TensorRT-LLM, `tensorrt_llm/_torch/pyexecutor/scheduler/scheduler.py` @ 002f3cc3d055
 and, for counts of blocks, `kvCacheManager.cpp` @ b35ac1b64368. Not modelled: the overlap scheduler,
@@ -26,11 +27,11 @@ WHOLE_PROMPTS, FIRST_COME_FIRST_SERVED, EQUAL_PROGRESS, FORCE_CHUNK = range(len(
 
 @njit_inner
 def schedule(state: State, replica: int) -> None:
-    """Plan one step."""
+    """Plan one step: the active list, the capacity scheduler, the micro-batch scheduler."""
     counters, policy = state.counters[replica], state.policy[replica]
     most_waiting = policy.max_num_seqs
-    if policy.capacity_policy == STATIC_BATCH and somebody_generates(state, replica):
-        most_waiting = np.int64(1)  # nobody joins: the first of them is told so
+    if policy.capacity_policy == STATIC_BATCH and any_generating(state, replica):
+        most_waiting = np.int64(1)  # no request joins: the first one waiting is refused
     num_active = waiting_queue.list_active(state, replica, most_waiting)
     if counters.num_running + counters.num_waiting > num_active:
         counters.stop_reason = reasons.MAX_BATCH_SIZE
@@ -38,21 +39,22 @@ def schedule(state: State, replica: int) -> None:
         num_fitting = max_utilization(state, replica, num_active)
     else:
         num_fitting = guaranteed_no_evict(state, replica, num_active)
-    num_served, left = micro_batch(state, replica, num_fitting)
-    give(state, replica, num_fitting, num_served, left)
+    num_chosen = micro_batch(state, replica, num_fitting)
+    schedule_batch(state, replica, num_fitting, num_chosen)
     if counters.num_preempted > 0:
         counters.stop_reason = reasons.PREEMPTED
 
 
 @njit_inline
 def is_generating(state: State, r: int) -> bool:
-    """Whether the prompt of `r` (after a pause: and what it had generated) is computed."""
+    """Whether the prompt of `r` (and, after a pause, the tokens it had generated) is computed."""
     request = state.requests[r]
     return request.status == reasons.RUNNING and request.num_computed_tokens >= request.context_len
 
 
 @njit_inner
-def somebody_generates(state: State, replica: int) -> bool:
+def any_generating(state: State, replica: int) -> bool:
+    """Whether a running request generates."""
     for i in range(state.counters[replica].num_running):
         if is_generating(state, state.running[replica, i]):
             return True
@@ -61,7 +63,7 @@ def somebody_generates(state: State, replica: int) -> bool:
 
 @njit_inline
 def most_tokens(state: State, replica: int, r: int) -> int:
-    """Prompt + max_tokens: what `r` may ever hold. One more than is ever stored."""
+    """Prompt + max_tokens: the most tokens that `r` may hold, one more than are ever stored."""
     request = state.requests[r]
     return min(request.num_prompt_tokens + request.max_tokens, state.policy[replica].max_model_len)
 
@@ -73,13 +75,13 @@ def blocks_needed(state: State, replica: int, r: int, tokens: int):
     needed = kv.blocks_for(tokens, policy.block_size) - request.num_blocks
     if request.status == reasons.RUNNING or not policy.enable_prefix_caching:
         return needed, 0
-    hits = kv.look_up(state, replica, r)
-    return needed - hits + kv.count_free(state, replica, hits), hits
+    hits = kv.find_longest_cache_hit(state, replica, r)
+    return needed - hits + kv.num_free_hit_blocks(state, replica, hits), hits
 
 
 @njit_inline
-def let_in(state: State, replica: int, n: int, r: int, hits: int) -> None:
-    """Write `r` down as the n-th request that fits."""
+def add_fitting(state: State, replica: int, n: int, r: int, hits: int) -> None:
+    """Record `r` as the n-th request that fits."""
     request, candidate = state.requests[r], state.candidates[replica, n]
     candidate.request, candidate.num_hits, candidate.num_tokens = r, hits, 0
     computed = hits * state.policy[replica].block_size
@@ -88,22 +90,23 @@ def let_in(state: State, replica: int, n: int, r: int, hits: int) -> None:
     candidate.num_needed = request.num_tokens - computed
 
 
-# --- capacity: who may have KV memory ------------------------------------------------------------
+# --- capacity scheduler: KV memory ---------------------------------------------------------------
 
 
 @njit_inner
 def guaranteed_no_evict(state: State, replica: int, num_active: int) -> int:
-    """Let in whom there is room for to the last token, so that nobody is ever paused.
+    """Admit requests whose KV fits up to their last token; no request is ever paused. Returns how
+    many fit.
 
     Generating requests first, then prompts in order of arrival up to the first that does not fit:
-    nothing overtakes. STATIC_BATCH takes prompts only when nobody generates."""
+    no request overtakes. STATIC_BATCH admits prompts only while no request generates."""
     policy, counters, active = state.policy[replica], state.counters[replica], state.active[replica]
     free, n = counters.num_free_blocks, 0
     for i in range(num_active):
         r = active[i]
         if is_generating(state, r):
             needed, hits = blocks_needed(state, replica, r, most_tokens(state, replica, r))
-            let_in(state, replica, n, r, hits)
+            add_fitting(state, replica, n, r, hits)
             free -= needed
             n += 1
     closed = policy.capacity_policy == STATIC_BATCH and n > 0
@@ -112,15 +115,15 @@ def guaranteed_no_evict(state: State, replica: int, num_active: int) -> int:
         if is_generating(state, r):
             continue
         if closed:
-            ops.note(state, r, reasons.REFUSED_CLOSED_BATCH, n, n)
+            ops.record_refusal(state, r, reasons.REFUSED_CLOSED_BATCH, n, n)
             counters.stop_reason = reasons.MAX_BATCH_SIZE
             break
         needed, hits = blocks_needed(state, replica, r, most_tokens(state, replica, r))
         if needed > free:
-            ops.note(state, r, reasons.REFUSED_KV_BLOCKS, needed, free)
+            ops.record_refusal(state, r, reasons.REFUSED_KV_BLOCKS, needed, free)
             counters.stop_reason = reasons.KV_BLOCKS
             break
-        let_in(state, replica, n, r, hits)
+        add_fitting(state, replica, n, r, hits)
         free -= needed
         n += 1
     return n
@@ -128,10 +131,11 @@ def guaranteed_no_evict(state: State, replica: int, num_active: int) -> int:
 
 @njit_inner
 def max_utilization(state: State, replica: int, num_active: int) -> int:
-    """Let in whom there is room for in this step, and pause the last started request when short.
+    """Admit requests whose KV fits in this step, pausing the last started request when memory is
+    short. Returns how many fit.
 
-    Whoever stands behind the victim is out for this step; nobody is paused for a request behind
-    him. After a pause the list is walked again: the victim's blocks may be shared."""
+    Requests behind the victim do not run in this step, and no request is paused for one behind it.
+    After a pause the list is walked again: the victim's blocks may be shared."""
     policy, counters = state.policy[replica], state.counters[replica]
     active, running = state.active[replica], state.running[replica]
     lookahead = 2 if policy.two_step_lookahead else 1
@@ -143,13 +147,15 @@ def max_utilization(state: State, replica: int, num_active: int) -> int:
             tokens = min(tokens - 1 + lookahead, most_tokens(state, replica, r))
         needed, hits = blocks_needed(state, replica, r, tokens)
         if used + needed <= counters.num_free_blocks:
-            let_in(state, replica, i, r, hits)
+            add_fitting(state, replica, i, r, hits)
             used += needed
             i += 1
             continue
         last = counters.num_running - 1
         if last < 0 or waiting_queue.arrived_before(state, running[last], r):
-            ops.note(state, r, reasons.REFUSED_KV_BLOCKS, needed, counters.num_free_blocks - used)
+            ops.record_refusal(
+                state, r, reasons.REFUSED_KV_BLOCKS, needed, counters.num_free_blocks - used
+            )
             counters.stop_reason = reasons.KV_BLOCKS
             break
         while active[end - 1] != running[last]:
@@ -160,15 +166,15 @@ def max_utilization(state: State, replica: int, num_active: int) -> int:
     return i
 
 
-# --- micro batch: who gets tokens of this step ---------------------------------------------------
+# --- micro-batch scheduler: tokens of this step --------------------------------------------------
 
 
 @njit_inner
-def micro_batch(state: State, replica: int, num_fitting: int):
-    """Share out max_num_tokens among those that fit; returns (how many were asked, tokens left).
+def micro_batch(state: State, replica: int, num_fitting: int) -> int:
+    """Divide max_num_tokens among the requests that fit; returns how many of them are chosen.
 
     A generating request costs one token, a whole prompt all of its tokens; the first that does not
-    fit ends it. Prompts that may be chunked are set aside until the generating ones are charged."""
+    fit ends it. Chunked prompts share what the generating requests leave."""
     policy, counters = state.policy[replica], state.counters[replica]
     candidates, left = state.candidates[replica], policy.max_num_batched_tokens
     chunked, wanted, n = policy.chunking_policy != WHOLE_PROMPTS, 0, 0
@@ -189,32 +195,31 @@ def micro_batch(state: State, replica: int, num_fitting: int):
         candidate.num_tokens = candidate.num_needed
         n += 1
     if policy.chunking_policy == FORCE_CHUNK:
-        return n, force_chunk(state, replica, n, left)
-    if wanted <= left:
-        return n, left - wanted
-    counters.stop_reason = reasons.BUDGET
-    if policy.chunking_policy == EQUAL_PROGRESS:
-        return n, equal_progress(state, replica, n, left)
-    return n, first_come_first_served(state, replica, n, left)
+        force_chunk(state, replica, n, left)
+    elif wanted > left:
+        counters.stop_reason = reasons.BUDGET
+        if policy.chunking_policy == EQUAL_PROGRESS:
+            equal_progress(state, replica, n, left)
+        else:
+            first_come_first_served(state, replica, n, left)
+    return n
 
 
 @njit_inner
-def first_come_first_served(state: State, replica: int, n: int, left: int) -> int:
-    """Each prompt in turn gets what is left; what is cut is rounded down to chunk_unit, and the
-    remainder goes to later ones. Returns the tokens left."""
+def first_come_first_served(state: State, replica: int, n: int, left: int) -> None:
+    """Each prompt in turn gets the tokens that are left; a cut chunk is rounded down to chunk_unit,
+    and the remainder goes to later prompts."""
     for k in range(n):
         candidate = state.candidates[replica, k]
         if not is_generating(state, candidate.request):
             if candidate.num_needed > left:
                 candidate.num_tokens = left - left % state.policy[replica].chunk_unit
             left -= candidate.num_tokens
-    return left
 
 
 @njit_inner
-def equal_progress(state: State, replica: int, n: int, left: int) -> int:
-    """In rounds each prompt gets one more unit, or its smaller rest, while that fits. Returns the
-    tokens left."""
+def equal_progress(state: State, replica: int, n: int, left: int) -> None:
+    """In each round every prompt gets one more unit, or its smaller rest, while that fits."""
     candidates, unit = state.candidates[replica], state.policy[replica].chunk_unit
     for k in range(n):
         if not is_generating(state, candidates[k].request):
@@ -228,13 +233,12 @@ def equal_progress(state: State, replica: int, n: int, left: int) -> int:
                 candidates[k].num_tokens += more
                 left -= more
                 moved = True
-    return left
 
 
 @njit_inner
-def force_chunk(state: State, replica: int, n: int, left: int) -> int:
+def force_chunk(state: State, replica: int, n: int, left: int) -> None:
     """Each chunk ends at the next multiple of snapshot_every, where linear attention keeps a
-    snapshot of its state. Returns the tokens left."""
+    snapshot of its state."""
     policy, counters = state.policy[replica], state.counters[replica]
     for k in range(n):
         candidate = state.candidates[replica, k]
@@ -250,53 +254,51 @@ def force_chunk(state: State, replica: int, n: int, left: int) -> int:
             candidate.num_tokens = left - left % policy.chunk_unit
             counters.stop_reason = reasons.BUDGET
         left -= candidate.num_tokens
-    return left
 
 
 @njit_inner
-def give(state: State, replica: int, num_fitting: int, num_served: int, left: int) -> None:
-    """Plan what was shared out: cut prompts, whole or finished ones, then generating requests.
+def schedule_batch(state: State, replica: int, num_fitting: int, num_chosen: int) -> None:
+    """Schedule the chosen tokens: cut prompts, prompts that end here, then generating requests.
 
-    All prompts are admitted before any block is taken, so that they find the blocks to reuse that
-    the capacity scheduler counted."""
-    candidates = state.candidates[replica]
-    for k in range(num_served):
+    All prompts are admitted before any block is allocated, so that they find the blocks to reuse
+    that the capacity scheduler counted."""
+    candidates, left = state.candidates[replica], state.policy[replica].max_num_batched_tokens
+    for k in range(num_chosen):
         r = candidates[k].request
         if candidates[k].num_tokens > 0 and state.requests[r].status != reasons.RUNNING:
-            hits = kv.look_up(state, replica, r) if candidates[k].num_hits > 0 else 0
+            hits = kv.find_longest_cache_hit(state, replica, r) if candidates[k].num_hits > 0 else 0
             ops.admit(state, replica, r, hits)
-    for part in range(3):
-        for k in range(num_served):
+    for group in range(3):
+        for k in range(num_chosen):
             candidate = candidates[k]
-            if candidate.num_tokens > 0 and part == part_of(state, candidate):
-                serve(state, replica, candidate.request, candidate.num_tokens)
+            if candidate.num_tokens > 0 and group == batch_group(state, candidate):
+                left -= candidate.num_tokens
+                schedule_request(state, replica, candidate.request, candidate.num_tokens)
     for k in range(num_fitting):
         candidate = candidates[k]
         if candidate.num_tokens == 0:
             kind = reasons.REFUSED_BUDGET
-            if k == num_served and state.counters[replica].stop_reason == reasons.WHOLE_PROMPT:
+            if k == num_chosen and state.counters[replica].stop_reason == reasons.WHOLE_PROMPT:
                 kind = reasons.REFUSED_WHOLE_PROMPT
-            ops.note(state, candidate.request, kind, candidate.num_needed, left)
+            ops.record_refusal(state, candidate.request, kind, candidate.num_needed, left)
 
 
 @njit_inline
-def part_of(state: State, candidate) -> int:
-    """Where in the batch a request stands: 0 a cut prompt, 1 one that ends here, 2 generating."""
+def batch_group(state: State, candidate) -> int:
+    """The group of a request in the batch: 0 a cut prompt, 1 one that ends here, 2 generating."""
     if is_generating(state, candidate.request):
         return 2
     return 1 if candidate.num_tokens == candidate.num_needed else 0
 
 
 @njit_inline
-def serve(state: State, replica: int, r: int, n: int) -> None:
-    """Give `r` the blocks for its whole prompt or its next token, and `n` tokens."""
+def schedule_request(state: State, replica: int, r: int, n: int) -> None:
+    """Schedule `n` tokens of `r`, with blocks for its whole prompt or its next token."""
     request = state.requests[r]
-    needed, computed = (
-        request.num_tokens - request.num_computed_tokens,
-        request.num_computed_tokens + n,
-    )
+    needed = request.num_tokens - request.num_computed_tokens
+    computed = request.num_computed_tokens + n
     if request.num_tokens > request.capacity:
-        kv.grow(state, replica, r, request.num_computed_tokens + needed)
+        kv.allocate_slots(state, replica, r, request.num_tokens)
     if state.policy[replica].enable_prefix_caching and computed >= request.cache_at:
-        kv.enter_full_blocks(state, replica, r, computed)
-    ops.plan(state, replica, r, n, needed)
+        kv.cache_full_blocks(state, replica, r, computed)
+    ops.schedule_tokens(state, replica, r, n, needed)

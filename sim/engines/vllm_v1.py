@@ -1,8 +1,8 @@
-"""vLLM V1: no phases. Computed tokens catch up with known tokens, within one budget a step.
+"""vLLM V1: no phases. Computed tokens catch up with known tokens, within one budget per step.
 
-Running requests come first, in list order; then, if nobody had to be preempted, waiting requests
-are admitted until the budget, max_num_seqs or the KV blocks run out. That decodes come before new
-prompts is a consequence of list order, not a rule.
+Running requests come first, in list order. Then, unless a request was preempted, waiting requests
+are admitted until the budget, max_num_seqs or the KV blocks run out. Decodes come before new
+prompts because of the list order; there is no rule for it.
 
 Source: `vllm/v1/core/sched/scheduler.py`, `Scheduler.schedule`, vLLM 0.26.0, synchronous
 scheduling."""
@@ -10,58 +10,73 @@ scheduling."""
 from sim.core import kv_cache as kv
 from sim.core import kv_loading, reasons, waiting_queue
 from sim.core import scheduler_ops as ops
-from sim.core.compiled import njit_inner
+from sim.core.compiled import njit_inline, njit_inner
 from sim.core.state import State
+from sim.engines import _kv_connector as kv_connector
 
 
 @njit_inner
 def schedule(state: State, replica: int) -> None:
     """Plan one step."""
     counters = state.counters[replica]
-    budget, cut = schedule_running(state, replica)
+    budget = schedule_running(state, replica)
     if counters.num_preempted > 0:
         counters.stop_reason = reasons.PREEMPTED
-    else:
-        budget, cut, goes_on = admit_loaded(state, replica, budget, cut)
-        counters.stop_reason = admit_waiting(state, replica, budget, cut) if goes_on else cut
+        return
+    budget = admit_loaded(state, replica, budget)
+    if budget >= 0:
+        admit_waiting(state, replica, budget)
+
+
+@njit_inline
+def cap(policy, needed: int) -> int:
+    """`needed` tokens, or the most that one request may get in a step."""
+    if 0 < policy.long_prefill_token_threshold < needed:
+        return policy.long_prefill_token_threshold
+    return needed
+
+
+@njit_inline
+def next_chunk(state: State, replica: int, needed: int, budget: int) -> int:
+    """How many of the `needed` tokens run in this step; a cut is recorded as its stop reason."""
+    counters, n = state.counters[replica], cap(state.policy[replica], needed)
+    if n < needed:
+        counters.stop_reason = reasons.CHUNK_CAP
+    if n > budget:
+        n = budget
+        counters.stop_reason = reasons.BUDGET
+    return n
+
+
+# --- running requests -----------------------------------------------------------------------------
 
 
 @njit_inner
-def schedule_running(state: State, replica: int):
-    """Serve `running` in list order; returns (tokens left, why the last chunk was cut)."""
-    policy, counters, running = (
-        state.policy[replica],
-        state.counters[replica],
-        state.running[replica],
-    )
-    budget, cut = policy.max_num_batched_tokens, reasons.QUEUE_EMPTY
-    i = 0
+def schedule_running(state: State, replica: int) -> int:
+    """Schedule `running` in list order; returns the tokens left of the budget."""
+    policy, counters = state.policy[replica], state.counters[replica]
+    running, budget, i = state.running[replica], policy.max_num_batched_tokens, 0
     while i < counters.num_running and budget > 0:
         r = running[i]
         request = state.requests[r]
         needed = request.num_tokens - request.num_computed_tokens
-        n = needed
-        if 0 < policy.long_prefill_token_threshold < n:
-            n = policy.long_prefill_token_threshold
-            cut = reasons.CHUNK_CAP
-        if n > budget:
-            n = budget
-            cut = reasons.BUDGET
+        n = next_chunk(state, replica, needed, budget)
         n = min(n, policy.max_model_len - request.num_computed_tokens - 1)
         if n == 0:
-            ops.note(state, r, reasons.STUCK_AT_MAX_MODEL_LEN, needed, policy.max_model_len)
+            limit = policy.max_model_len
+            ops.record_refusal(state, r, reasons.STUCK_AT_MAX_MODEL_LEN, needed, limit)
             i += 1
             continue
-
-        if request.num_computed_tokens + n > request.capacity:
-            fits, given_back, scheduled_victims = make_room(state, replica, r, n)
-            budget += given_back
-            i -= scheduled_victims
-            if not fits:
+        computed = request.num_computed_tokens + n
+        if computed > request.capacity:
+            num_scheduled = counters.num_scheduled
+            budget += allocate_or_preempt(state, replica, r, computed)
+            i -= num_scheduled - counters.num_scheduled  # victims that stood before it
+            if request.status != reasons.RUNNING:
                 break
-        if policy.enable_prefix_caching and request.num_computed_tokens + n >= request.cache_at:
-            kv.enter_full_blocks(state, replica, r, request.num_computed_tokens + n)
-        ops.plan(state, replica, r, n, needed)
+        if policy.enable_prefix_caching and computed >= request.cache_at:
+            kv.cache_full_blocks(state, replica, r, computed)
+        ops.schedule_tokens(state, replica, r, n, needed)
         budget -= n
         i += 1
 
@@ -69,36 +84,27 @@ def schedule_running(state: State, replica: int):
         request = state.requests[running[k]]
         needed = request.num_tokens - request.num_computed_tokens
         if counters.num_preempted > 0:
-            kind, limit = reasons.REFUSED_PREEMPTED, 0
+            ops.record_refusal(state, running[k], reasons.REFUSED_PREEMPTED, needed, 0)
         else:
-            kind, limit = reasons.REFUSED_BUDGET, budget
-            cut = reasons.BUDGET
-        ops.note(state, running[k], kind, needed, limit)
-    return budget, cut
+            ops.record_refusal(state, running[k], reasons.REFUSED_BUDGET, needed, budget)
+            counters.stop_reason = reasons.BUDGET
+    return budget
 
 
 @njit_inner
-def make_room(state: State, replica: int, r: int, n: int):
-    """Get the blocks for `n` more tokens of `r`, preempting one victim after the other.
-
-    Returns (whether `r` got them, tokens that came back to the budget, victims that had some).
-    """
+def allocate_or_preempt(state: State, replica: int, r: int, tokens: int) -> int:
+    """Allocate blocks for `tokens` tokens of `r`, preempting victims until they are free. The last
+    victim may be `r` itself. Returns the tokens that go back to the budget."""
     policy, counters = state.policy[replica], state.counters[replica]
-    given_back = scheduled_victims = 0
-    tokens = state.requests[r].num_computed_tokens + n
-    while not kv.grow(state, replica, r, tokens):
-        place = counters.num_running - 1
-        if policy.priority:
-            place = least_important(state, replica)
+    unscheduled = 0
+    while not kv.allocate_slots(state, replica, r, tokens):
+        place = least_important(state, replica) if policy.priority else counters.num_running - 1
         victim = state.running[replica, place]
-        unscheduled = ops.unplan(state, replica, victim)
-        if unscheduled > 0:
-            given_back += unscheduled
-            scheduled_victims += 1
+        unscheduled += ops.unschedule(state, replica, victim)
         ops.preempt(state, replica, place)
         if victim == r:
-            return False, given_back, scheduled_victims
-    return True, given_back, scheduled_victims
+            break
+    return unscheduled
 
 
 @njit_inner
@@ -115,123 +121,108 @@ def least_important(state: State, replica: int) -> int:
     return worst
 
 
-@njit_inner
-def admit_loaded(state: State, replica: int, budget: int, cut: int):
-    """Those whose KV has come from elsewhere run before anybody waiting, in order; those whose KV
-    is still on its way are passed over. Returns (tokens left, why a chunk was cut or nobody more
-    goes, whether others may)."""
-    policy, counters = state.policy[replica], state.counters[replica]
-    place = 0
-    while counters.num_loaded > 0 and place < counters.num_loading:
-        r = state.loading[replica, place]
-        request = state.requests[r]
-        if request.status != reasons.LOADED:
-            place += 1
-            continue
-        needed = request.num_tokens - request.num_computed_tokens
-        if budget == 0:
-            ops.note(state, r, reasons.REFUSED_BUDGET, needed, 0)
-            return budget, reasons.BUDGET, False
-        if counters.num_running >= policy.max_num_seqs:
-            limit = policy.max_num_seqs
-            ops.note(state, r, reasons.REFUSED_MAX_NUM_SEQS, counters.num_running, limit)
-            return budget, reasons.MAX_NUM_SEQS, False
-        n = needed
-        if 0 < policy.long_prefill_token_threshold < n:
-            n = policy.long_prefill_token_threshold
-            cut = reasons.CHUNK_CAP
-        if n > budget:
-            n = budget
-            cut = reasons.BUDGET
-        tokens = request.num_computed_tokens + n
-        if not kv.grow(state, replica, r, min(tokens, policy.max_model_len)):
-            missing = kv.blocks_for(tokens, policy.block_size) - request.num_blocks
-            ops.note(state, r, reasons.REFUSED_KV_BLOCKS, missing, counters.num_free_blocks)
-            return budget, reasons.KV_BLOCKS, False
-        kv_loading.enter(state, replica, r)
-        if policy.enable_prefix_caching:
-            kv.enter_full_blocks(state, replica, r, tokens)
-        ops.plan(state, replica, r, n, needed)
-        budget -= n
-    return budget, cut, True
+# --- admission ------------------------------------------------------------------------------------
 
 
 @njit_inner
-def admit_waiting(state: State, replica: int, budget: int, cut: int) -> int:
-    """Admit from the head of the waiting queue; the first that cannot go ends it. Returns why it
-    ended.
-    """
+def admit_waiting(state: State, replica: int, budget: int) -> None:
+    """Admit from the head of the waiting queue; the first request that is refused ends it."""
     policy, counters = state.policy[replica], state.counters[replica]
     while counters.num_waiting > 0:
         r = waiting_queue.head(state, replica)
         request = state.requests[r]
-        if budget == 0:
-            ops.note(state, r, reasons.REFUSED_BUDGET, request.num_tokens, 0)
-            return reasons.BUDGET
-        if counters.num_running >= policy.max_num_seqs:
-            limit = policy.max_num_seqs
-            ops.note(state, r, reasons.REFUSED_MAX_NUM_SEQS, counters.num_running, limit)
-            return reasons.MAX_NUM_SEQS
-
-        hits = kv.look_up(state, replica, r) if policy.enable_prefix_caching else 0
-        if request.load_tokens == request.num_prompt_tokens:  # its last block comes in any case
-            hits = min(hits, (request.load_tokens - 1) // policy.block_size)
+        if step_is_full(state, replica, r, request.num_tokens, budget):
+            return
+        hits = kv.find_longest_cache_hit(state, replica, r) if policy.enable_prefix_caching else 0
+        hits = kv_connector.local_hits(state, replica, r, hits)
         computed = hits * policy.block_size
         if request.load_tokens > computed:
-            refusal, missing = lacks_blocks(
-                state, replica, r, hits, request.num_tokens, kv_loading.promised(state, replica)
-            )
-            if refusal == reasons.ADMITTED and counters.num_loading == state.loading.shape[1]:
-                refusal, missing = reasons.REFUSED_SLOTS, counters.num_loading
-            if refusal != reasons.ADMITTED:
-                ops.note(state, r, refusal, missing, counters.num_free_blocks)
-                return reasons.KV_BLOCKS
-            kv_loading.reserve(state, replica, r, hits)
+            promised = kv_loading.num_promised_blocks(state, replica)
+            if not has_blocks(state, replica, r, hits, request.num_tokens, promised):
+                return
+            if not kv_connector.reserve(state, replica, r, hits):
+                counters.stop_reason = reasons.KV_BLOCKS
+                return
             continue
         needed = request.num_tokens - computed
-        n = needed
-        if 0 < policy.long_prefill_token_threshold < n:
-            n = policy.long_prefill_token_threshold
-            cut = reasons.CHUNK_CAP
-        if n > budget:
-            if not policy.enable_chunked_prefill:
-                ops.note(state, r, reasons.REFUSED_WHOLE_PROMPT, n, budget)
-                return reasons.WHOLE_PROMPT
-            n = budget
-            cut = reasons.BUDGET
-
-        refusal, missing = lacks_blocks(state, replica, r, hits, computed + n, kv.NO_BLOCKS)
-        if refusal != reasons.ADMITTED:
-            ops.note(state, r, refusal, missing, counters.num_free_blocks)
-            return reasons.KV_BLOCKS
+        if not policy.enable_chunked_prefill and cap(policy, needed) > budget:
+            whole = cap(policy, needed)
+            ops.record_refusal(state, r, reasons.REFUSED_WHOLE_PROMPT, whole, budget)
+            counters.stop_reason = reasons.WHOLE_PROMPT
+            return
+        n = next_chunk(state, replica, needed, budget)
+        if not has_blocks(state, replica, r, hits, computed + n, kv.NO_BLOCKS):
+            return
         ops.admit(state, replica, r, hits)
-        kv.grow(state, replica, r, min(computed + n, policy.max_model_len))
+        kv.allocate_slots(state, replica, r, min(computed + n, policy.max_model_len))
         if policy.enable_prefix_caching:
-            kv.enter_full_blocks(state, replica, r, computed + n)
-        ops.plan(state, replica, r, n, needed)
+            kv.cache_full_blocks(state, replica, r, computed + n)
+        ops.schedule_tokens(state, replica, r, n, needed)
         budget -= n
-    return cut
 
 
 @njit_inner
-def lacks_blocks(state: State, replica: int, r: int, hits: int, tokens: int, promised: int):
-    """(ADMITTED, 0) if `r` may have the blocks for `tokens` tokens, else (which refusal, blocks
-    needed).
+def admit_loaded(state: State, replica: int, budget: int) -> int:
+    """Admit the requests whose KV has arrived from elsewhere; returns the tokens left of the
+    budget, -1 if one was refused: then no waiting request is admitted either."""
+    r = kv_connector.next_loaded(state, replica)
+    while r >= 0:
+        needed = state.requests[r].num_tokens - state.requests[r].num_computed_tokens
+        if step_is_full(state, replica, r, needed, budget):
+            return -1
+        n = next_chunk(state, replica, needed, budget)
+        if not kv_connector.start_running(state, replica, r, n):
+            state.counters[replica].stop_reason = reasons.KV_BLOCKS
+            return -1
+        ops.schedule_tokens(state, replica, r, n, needed)
+        budget -= n
+        r = kv_connector.next_loaded(state, replica)
+    return budget
 
-    The full-prompt gate asks for room for the whole prompt, and what it had generated, though only
-    the chunk is allocated: nothing stays reserved. Hits that lie in the free list cost free blocks
-    too. The watermark is waived while nothing runs. `promised` blocks are free and spoken for."""
+
+@njit_inner
+def step_is_full(state: State, replica: int, r: int, needed: int, budget: int) -> bool:
+    """Whether the budget is spent or max_num_seqs requests run; the refusal of `r` is recorded."""
     policy, counters = state.policy[replica], state.counters[replica]
-    extra = kv.count_free(state, replica, hits) + promised
+    if budget == 0:
+        ops.record_refusal(state, r, reasons.REFUSED_BUDGET, needed, budget)
+        counters.stop_reason = reasons.BUDGET
+        return True
+    if counters.num_running >= policy.max_num_seqs:
+        limit = policy.max_num_seqs
+        ops.record_refusal(state, r, reasons.REFUSED_MAX_NUM_SEQS, counters.num_running, limit)
+        counters.stop_reason = reasons.MAX_NUM_SEQS
+        return True
+    return False
+
+
+@njit_inner
+def has_blocks(state: State, replica: int, r: int, hits: int, tokens: int, promised: int) -> bool:
+    """Whether `r` may have blocks for `tokens` tokens; a refusal is recorded.
+
+    The full-prompt gate asks for room for the whole prompt, and what `r` had generated, though only
+    the chunk is allocated: nothing stays reserved. Hits in the free list cost free blocks too. The
+    watermark is waived while no request runs. `promised` blocks are free but not available."""
+    policy, counters = state.policy[replica], state.counters[replica]
+    extra = kv.num_free_hit_blocks(state, replica, hits) + promised
     if counters.num_running > 0:
         extra += policy.watermark_blocks
+    free = counters.num_free_blocks
     if policy.scheduler_reserve_full_isl:
-        whole = min(state.requests[r].num_tokens, policy.max_model_len)
-        needed = max(kv.blocks_for(whole, policy.block_size) - hits, 0) + extra
-        if needed > counters.num_free_blocks:
-            return reasons.REFUSED_FULL_PROMPT, needed
-    chunk = min(tokens, policy.max_model_len)
-    needed = max(kv.blocks_for(chunk, policy.block_size) - hits, 0) + extra
-    if needed > counters.num_free_blocks:
-        return reasons.REFUSED_KV_BLOCKS, needed
-    return reasons.ADMITTED, 0
+        needed = blocks_beyond(policy, hits, state.requests[r].num_tokens) + extra
+        if needed > free:
+            ops.record_refusal(state, r, reasons.REFUSED_FULL_PROMPT, needed, free)
+            counters.stop_reason = reasons.KV_BLOCKS
+            return False
+    needed = blocks_beyond(policy, hits, tokens) + extra
+    if needed > free:
+        ops.record_refusal(state, r, reasons.REFUSED_KV_BLOCKS, needed, free)
+        counters.stop_reason = reasons.KV_BLOCKS
+        return False
+    return True
+
+
+@njit_inline
+def blocks_beyond(policy, hits: int, tokens: int) -> int:
+    """Blocks for `tokens` tokens beside the `hits` that are cached already."""
+    return max(kv.blocks_for(min(tokens, policy.max_model_len), policy.block_size) - hits, 0)

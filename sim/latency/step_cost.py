@@ -12,7 +12,7 @@ def measure_load(state: State, replica: int, step) -> None:
     decode_context = prefill_context = 0
     pairs = 0.0
     for i in range(state.counters[replica].num_scheduled):
-        item = state.plan[replica, i]
+        item = state.scheduled[replica, i]
         n, start = item.num_tokens, item.num_computed_tokens
         sampled += n == item.num_needed
         if item.num_needed == 1 and state.requests[item.request].num_output_tokens > 0:

@@ -28,7 +28,7 @@ class Case:
     requests: list[dict[str, Any]]
 
 
-class Engine(NamedTuple):
+class Schema(NamedTuple):
     """How the cases of one folder are replayed and what is compared."""
 
     replay: Callable[[Case], dict[str, Any]]
@@ -94,7 +94,7 @@ def parse_case(path: Path, engines: Iterable[str]) -> tuple[Case, dict[str, Any]
     return Case(engine, path.stem, document["config"], document["requests"]), document
 
 
-def happenings(
+def arrivals_and_aborts(
     case: Case, ids: list[int]
 ) -> tuple[dict[int, list[int]], dict[int, list[int]], int]:
     """(rows that arrive, rows that are aborted) by step in submission order, and the last such
@@ -150,7 +150,7 @@ def play_step(
     it says, asked between the two."""
     dispatch.schedule(state, 0)
     num_scheduled = columns(state.counters)["num_scheduled"][0]
-    plan = columns(state.plan)[0, :num_scheduled]
+    plan = columns(state.scheduled)[0, :num_scheduled]
     items = zip(*(plan[name].tolist() for name in PLANNED), strict=True)
     events = events_of(state)
     kinds = list(zip(events["kind"].tolist(), events["request"].tolist(), strict=True))
@@ -180,7 +180,7 @@ def walk(
 ) -> Iterator[tuple[dict[str, Any], bool]]:
     """(row, whether somebody is yet to arrive) of each step that finds anybody in the system, for
     as long as it is asked or until all is done."""
-    arrivals, _, last = happenings(case, ids)
+    arrivals, _, last = arrivals_and_aborts(case, ids)
     s = 0
     while s <= last or in_system(state):
         columns(state.log)["num_events"] = 0

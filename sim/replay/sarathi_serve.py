@@ -3,8 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from sim.engines.knobs import Orca, Sarathi, VllmV0
-from sim.replay.case import Case, Engine, state_of, table_of, walk
+from sim.engines.knobs.orca import Orca
+from sim.engines.knobs.sarathi import Sarathi
+from sim.engines.knobs.vllm_v0 import VllmV0
+from sim.replay.case import Case, Schema, state_of, table_of, walk
 
 PATIENCE = 3  # rows in a row without any token before a run counts as stuck
 
@@ -94,6 +96,6 @@ def skip(document: dict[str, Any]) -> str | None:
     return None
 
 
-SARATHI_SARATHI = Engine(replay_with(sarathi_row), recorded, skip)
-SARATHI_VLLM = Engine(replay_with(vllm_row), recorded, skip)
-SARATHI_ORCA = Engine(replay_with(orca_row), recorded, skip)
+SARATHI_SARATHI = Schema(replay_with(sarathi_row), recorded, skip)
+SARATHI_VLLM = Schema(replay_with(vllm_row), recorded, skip)
+SARATHI_ORCA = Schema(replay_with(orca_row), recorded, skip)

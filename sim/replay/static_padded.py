@@ -4,9 +4,9 @@ from typing import Any
 
 from sim.core.recording import STEP
 from sim.core.state import State, records
-from sim.engines.knobs import Static
+from sim.engines.knobs.static import Static
 from sim.latency.step_cost import measure_load
-from sim.replay.case import Case, Engine, state_of, table_of, walk
+from sim.replay.case import Case, Schema, state_of, table_of, walk
 
 
 def padded_tokens(state: State) -> dict[str, Any]:
@@ -48,4 +48,4 @@ def recorded(document: dict[str, Any]) -> dict[str, Any]:
     return {"status": document["outcome"], "steps": steps}
 
 
-STATIC_PADDED = Engine(replay_static, recorded, lambda document: None)
+STATIC_PADDED = Schema(replay_static, recorded, lambda document: None)

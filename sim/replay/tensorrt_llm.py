@@ -6,9 +6,9 @@ import numpy as np
 
 from sim.core import reasons, waiting_queue
 from sim.core.state import POLICY, records
-from sim.engines.dispatch import POLICIES
+from sim.engines import dispatch
 from sim.engines.tensorrt_llm import CAPACITY_POLICIES, CHUNKING_POLICIES
-from sim.replay.case import Case, Engine, events_of, state_of, table_of, walk
+from sim.replay.case import Case, Schema, events_of, state_of, table_of, walk
 from sim.replay.sarathi_serve import recorded
 
 NO_LIMIT = 1 << 30
@@ -17,7 +17,7 @@ NO_LIMIT = 1 << 30
 def policy_row(config: dict[str, Any]) -> Any:
     """The row of state.POLICY of a recorded configuration; its chunk_unit is a knob of its own."""
     row = records(1, POLICY)[0]
-    row.engine = POLICIES.index("tensorrt_llm")
+    row.engine = dispatch.number_of("tensorrt_llm")
     row.capacity_policy = CAPACITY_POLICIES.index(config["policy"])
     row.chunking_policy = CHUNKING_POLICIES.index(config["chunking"] or "none")
     row.chunk_unit = config["chunk_unit"]
@@ -62,4 +62,4 @@ def skip(document: dict[str, Any]) -> str | None:
     return None
 
 
-TENSORRT_LLM = Engine(replay_tensorrt_llm, recorded, skip)
+TENSORRT_LLM = Schema(replay_tensorrt_llm, recorded, skip)

@@ -6,7 +6,7 @@ from sim.core import scheduler_ops as ops
 from sim.core.requests import OUTPUT_BASE, OUTPUT_STRIDE, empty_requests
 from sim.core.state import State, columns
 from sim.engines.knobs.vllm_v1 import VllmV1, check_start
-from sim.replay.case import Case, Engine, happenings, play_step, state_of
+from sim.replay.case import Case, Schema, arrivals_and_aborts, play_step, state_of
 from sim.workload.prompt_tokens import run_table
 
 
@@ -60,7 +60,7 @@ def replay_vllm_v1(case: Case) -> dict[str, Any]:
     except ValueError:
         return {"status": "config_error", "steps": []}
     state, ids = vllm_v1_state(case, knobs)
-    arrivals, aborts, last = happenings(case, ids)
+    arrivals, aborts, last = arrivals_and_aborts(case, ids)
     open_requests, steps = len(ids), []
     for s in range(case.config["max_steps"]):
         columns(state.log)["num_events"] = 0
@@ -104,4 +104,4 @@ def skip_vllm_v1(document: dict[str, Any]) -> str | None:
     return None
 
 
-VLLM_V1 = Engine(replay_vllm_v1, recorded_vllm_v1, skip_vllm_v1)
+VLLM_V1 = Schema(replay_vllm_v1, recorded_vllm_v1, skip_vllm_v1)

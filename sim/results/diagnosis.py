@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sim.cluster.cluster_state import KV_UNUSED, LOAD_FAILED, LOAD_RECOMPUTED, MOVED
-from sim.cluster.topology import Fleet
+from sim.cluster.topology import Topology
 from sim.core import reasons
 from sim.core.recording import Recording
 from sim.core.requests import Table
@@ -58,9 +58,9 @@ class Stages:
 
 def of(recording: Recording, resolved: Resolved) -> tuple[Finding, ...]:
     """The failure modes of a run; none without disaggregation."""
-    if not resolved.fleet.disaggregated or len(recording.steps) == 0:
+    if not resolved.topology.disaggregated or len(recording.steps) == 0:
         return ()
-    stages = stages_of(recording, resolved.fleet)
+    stages = stages_of(recording, resolved.topology)
     found = (
         prefill_too_small(recording, resolved, stages),
         decode_full(recording, resolved, stages),
@@ -75,11 +75,11 @@ def of(recording: Recording, resolved: Resolved) -> tuple[Finding, ...]:
 # --- where the time goes --------------------------------------------------------------------------
 
 
-def stages_of(recording: Recording, fleet: Fleet) -> Stages:
+def stages_of(recording: Recording, topology: Topology) -> Stages:
     """Mean seconds by stage over all requests that arrived and were not rejected."""
     came = ~np.isin(recording.requests.status, (reasons.EXPECTED, reasons.REJECTED))
-    requests, legs = recording.requests[came], recording.legs[came]
-    ways = recording.journeys[: len(recording.requests)][came]
+    requests, legs = recording.requests[came], recording.prefill_requests[came]
+    ways = recording.kv_transfers[: len(recording.requests)][came]
     if len(requests) == 0:
         return Stages(0.0, 0.0, 0.0, 0.0, 0.0)
     until = np.where(np.isfinite(requests.end_s), requests.end_s, run_end_s(recording))
@@ -90,7 +90,7 @@ def stages_of(recording: Recording, fleet: Fleet) -> Stages:
 
     begun_s = reached(legs.first_scheduled_s, requests.arrival_s)
     prefilled_s = reached(ways.prefill_end_s, begun_s)
-    handover_s = 0.0 if fleet.streaming else fleet.handover_s
+    handover_s = 0.0 if topology.streaming else topology.handover_s
     ready_s = np.minimum(prefilled_s + handover_s, until)
     moves = np.isin(ways.outcome, (MOVED, LOAD_FAILED, LOAD_RECOMPUTED))
     started_s = np.where(moves, reached(ways.start_s, ready_s), ready_s)
@@ -128,8 +128,10 @@ def prefill_too_small(recording: Recording, resolved: Resolved, stages: Stages) 
     share = share_of(stages.prefill_queue_s, stages)
     servers = sum(each.replica.role == "prefill" for each in resolved.replicas)
     arrivals = recording.requests.arrival_s[np.isfinite(recording.requests.arrival_s)]
-    begun = recording.legs.first_scheduled_s[np.isfinite(recording.legs.first_scheduled_s)]
-    waiting = recording.legs.status == reasons.WAITING
+    begun = recording.prefill_requests.first_scheduled_s[
+        np.isfinite(recording.prefill_requests.first_scheduled_s)
+    ]
+    waiting = recording.prefill_requests.status == reasons.WAITING
     last_s = run_end_s(recording) if waiting.any() else float(begun.max(initial=0.0))
     span_s = last_s - float(arrivals.min(initial=np.inf))
     if share <= QUEUE_SHARE or span_s <= 0:
@@ -190,7 +192,7 @@ def decode_full(recording: Recording, resolved: Resolved, stages: Stages) -> Fin
 def silent_seconds(recording: Recording, resolved: Resolved) -> float:
     """Seconds with requests at the decode pool and no decode server in a step."""
     steps = steps_of_role(recording, resolved, "decode")
-    requests, ways = recording.requests, recording.journeys[: len(recording.requests)]
+    requests, ways = recording.requests, recording.kv_transfers[: len(recording.requests)]
     there = np.isfinite(ways.prefill_end_s) & (requests.status != reasons.REJECTED)
     ends_s = np.where(np.isfinite(requests.end_s), requests.end_s, run_end_s(recording))[there]
     times = np.concatenate(
@@ -230,7 +232,7 @@ def over_admission(recording: Recording) -> Finding | None:
 def link_too_slow(recording: Recording, resolved: Resolved, stages: Stages) -> Finding | None:
     """Before decoding, requests spend more time on the link than on everything else together."""
     share = share_of(stages.transfer_s, stages)
-    ways = recording.journeys[: len(recording.requests)]
+    ways = recording.kv_transfers[: len(recording.requests)]
     moved = ways[np.isfinite(ways.start_s)]
     if share <= LINK_SHARE or len(moved) == 0:
         return None
@@ -243,20 +245,20 @@ def link_too_slow(recording: Recording, resolved: Resolved, stages: Stages) -> F
     words = (
         f"transfers take {stages.transfer_s:.3g} s on average after the prefill, {share:.0%} of "
         f"the time until requests decode; each got {rate / 1e9:.3g} GB/s of the link's "
-        f"{resolved.fleet.bandwidth / 1e9:.3g}"
+        f"{resolved.topology.bandwidth / 1e9:.3g}"
     )
     numbers = {
         "share": share,
         "mean_transfer_s": stages.transfer_s,
         "bytes_per_s": rate,
-        "link_bytes_per_s": float(resolved.fleet.bandwidth),
+        "link_bytes_per_s": float(resolved.topology.bandwidth),
     }
     return Finding("link too slow", words, numbers)
 
 
 def not_used(recording: Recording) -> Finding | None:
     """KV was ready at the prefill server, and the decode server computed it again."""
-    ways = recording.journeys[: len(recording.requests)]
+    ways = recording.kv_transfers[: len(recording.requests)]
     unused = (ways.outcome == KV_UNUSED) & np.isfinite(recording.requests.first_scheduled_s)
     if not unused.any():
         return None
@@ -273,7 +275,7 @@ def not_used(recording: Recording) -> Finding | None:
 
 def loads_fail(recording: Recording) -> Finding | None:
     """KV was lost in transfer."""
-    outcome = recording.journeys.outcome[: len(recording.requests)]
+    outcome = recording.kv_transfers.outcome[: len(recording.requests)]
     failed, again = int((outcome == LOAD_FAILED).sum()), int((outcome == LOAD_RECOMPUTED).sum())
     if failed + again == 0:
         return None

@@ -173,9 +173,9 @@ def request_rows(
 def transfer_columns(recording: Recording) -> list[list[Any]]:
     """The KV transfer of each request; all columns empty without one."""
     count = len(recording.requests)
-    if len(recording.legs) == 0:
+    if len(recording.prefill_requests) == 0:
         return [[None] * count] * 5
-    ways = recording.journeys[:count]
+    ways = recording.kv_transfers[:count]
     ended = np.isfinite(ways.end_s)
     return [
         [k if k >= 0 else None for k in ways.source.tolist()],

@@ -187,31 +187,32 @@ def expected_error(resolved: Resolved) -> float | None:
 def over_legs(recording: Recording, column: str) -> int:
     """A sum over all requests, their prefill legs included."""
     return int(
-        recording.requests[column].sum(dtype=np.int64) + recording.legs[column].sum(dtype=np.int64)
+        recording.requests[column].sum(dtype=np.int64)
+        + recording.prefill_requests[column].sum(dtype=np.int64)
     )
 
 
 def queue_s(recording: Recording) -> Floats:
     """Arrival to its first step, nan without one: under disaggregation the first prefill step."""
-    first = recording.legs if len(recording.legs) else recording.requests
+    first = recording.prefill_requests if len(recording.prefill_requests) else recording.requests
     return np.asarray(first.first_scheduled_s - recording.requests.arrival_s)
 
 
 def prefix_hit_tokens(recording: Recording) -> int:
     """Prompt tokens that were not computed because their KV was cached: in the prefix cache of the
     server that computed the rest, or in the KV store."""
-    if len(recording.legs) == 0:
+    if len(recording.prefill_requests) == 0:
         return int(recording.requests.hit_tokens.sum(dtype=np.int64))
-    stored = recording.journeys[len(recording.requests) :]
+    stored = recording.kv_transfers[len(recording.requests) :]
     fetched = int(stored.num_tokens[stored.outcome == MOVED].sum())
-    return int(recording.legs.hit_tokens.sum(dtype=np.int64)) + fetched
+    return int(recording.prefill_requests.hit_tokens.sum(dtype=np.int64)) + fetched
 
 
 def transfers(recording: Recording) -> dict[str, Any]:
     """Metrics of disaggregated serving: KV transfers from prefill to decode servers.
 
     kv_transfer_s: from the start of a transfer, its blocks reserved, to its end."""
-    ways = recording.journeys[: len(recording.requests)]
+    ways = recording.kv_transfers[: len(recording.requests)]
     moved = ways[(ways.outcome == MOVED) & ~np.isnan(ways.end_s)]
     lost = np.isin(ways.outcome, (LOAD_FAILED, LOAD_RECOMPUTED))
     arrived = np.concatenate([moved, ways[lost]]).view(np.recarray)

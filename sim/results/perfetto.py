@@ -49,7 +49,7 @@ def trace_events(
     yield from _steps(recording, resolved)
     yield from _waits(recording, shown)
     yield from _work(recording, shown)
-    if len(recording.legs):
+    if len(recording.prefill_requests):
         yield from _transfers(recording, label, shown)
 
 
@@ -101,7 +101,7 @@ def _steps(recording: Recording, resolved: Resolved) -> Iterator[Event]:
 
 def _waits(recording: Recording, shown: int) -> Iterator[Event]:
     """From arrival to the first step, and from each preemption to the resumption."""
-    first = recording.legs if len(recording.legs) else recording.requests
+    first = recording.prefill_requests if len(recording.prefill_requests) else recording.requests
     for r, request in enumerate(recording.requests[:shown]):
         if request.status == reasons.REJECTED:
             at = float(request.arrival_s)
@@ -147,7 +147,7 @@ def _transfers(recording: Recording, label: Callable[[int], str], shown: int) ->
     the first free track of the sender, and arrows from the last step there to the first step at the
     receiver."""
     yield _name("process_name", TRANSFERS, 0, "KV transfers")
-    ways = recording.journeys[: len(recording.requests)]
+    ways = recording.kv_transfers[: len(recording.requests)]
     free_at: dict[int, list[float]] = {}
     tracks: dict[tuple[int, int], int] = {}
     moved = np.flatnonzero(np.isfinite(ways.end_s))

@@ -107,7 +107,9 @@ def queue_share(recording: Recording) -> float:
     """Time before the first step as a share of TTFT, over all requests with a first token."""
     served = ~np.isnan(recording.requests.first_token_s)
     requests = recording.requests[served]
-    scheduled = (recording.legs if len(recording.legs) else recording.requests)[served]
+    scheduled = (
+        recording.prefill_requests if len(recording.prefill_requests) else recording.requests
+    )[served]
     first_token_s = float((requests.first_token_s - requests.arrival_s).sum())
     waited_s = float((scheduled.first_scheduled_s - requests.arrival_s).sum())
     return waited_s / first_token_s if first_token_s > 0 else 0.0
@@ -118,7 +120,7 @@ def beyond(recording: Recording, replica: ResolvedReplica, servers: list[int]) -
     alone = len(recording.replica_blocks) == len(servers)
     steps = recording.steps if alone else recording.steps[np.isin(recording.steps.replica, servers)]
     longest = 0
-    for table in (recording.requests, recording.legs):
+    for table in (recording.requests, recording.prefill_requests):
         here = table if alone else table[np.isin(table.replica, servers)]
         longest = max(longest, int(here.num_computed_tokens.max(initial=0)))
     known: Efficiency | Profile | None = replica.profile

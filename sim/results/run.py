@@ -105,7 +105,7 @@ def run_resolved(
             workload.runs,
             resolved.policy,
             resolved.latency,
-            fleet=resolved.fleet,
+            topology=resolved.topology,
             loop_think_s=workload.loop_think_s,
             limits=simulator.Limits(
                 horizon_s=np.inf if limits.horizon_s is None else limits.horizon_s,

@@ -7,8 +7,11 @@ from collections.abc import Callable, Sequence
 
 import yaml
 
-from sim.engines.knobs import Sglang, TensorRtLlm, VllmV0, VllmV1
 from sim.engines.knobs.base import EngineKnobs
+from sim.engines.knobs.sglang import Sglang
+from sim.engines.knobs.tensorrt_llm import TensorRtLlm
+from sim.engines.knobs.vllm_v0 import VllmV0
+from sim.engines.knobs.vllm_v1 import VllmV1
 from sim.scenario.load import Resolved
 from sim.scenario.resolve import ResolvedReplica, free_fraction
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from pydantic import ValidationError
 
-from sim.cluster.topology import Fleet
+from sim.cluster.topology import Topology
 from sim.latency import model as latency_model
 from sim.scenario.resolve import ResolvedReplica, resolve_replica
 from sim.scenario.resolve_topology import check_roles, fleet_of
@@ -78,7 +78,7 @@ class Resolved:
     policy: np.recarray[Any, Any]
     latency: np.recarray[Any, Any]
     notes: tuple[str, ...]  # notes for the reader, not errors
-    fleet: Fleet
+    topology: Topology
 
 
 def resolve(scenario: Scenario) -> Resolved:
@@ -97,7 +97,7 @@ def resolve(scenario: Scenario) -> Resolved:
             np.recarray
         ),
         notes=derived_notes(kinds),
-        fleet=fleet_of(scenario, replicas),
+        topology=fleet_of(scenario, replicas),
     )
 
 

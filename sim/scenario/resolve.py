@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sim.engines.knobs import Hardware, Knobs, SettingsError, VllmV0
+from sim.engines.knobs.hardware import Hardware, SettingsError
+from sim.engines.knobs.vllm_v0 import VllmV0
+from sim.engines.registry import Knobs, engine_spec
 from sim.hardware import catalog, kv_pool_size
 from sim.latency import inputs as latency_inputs
 from sim.latency import model as latency_model
@@ -149,9 +151,10 @@ def measured_model(
 
 def free_fraction(replica: Replica) -> float | None:
     """The share of free memory that goes to KV, None where the engine counts the whole memory."""
-    if replica.policy.engine != "tensorrt_llm":
+    engine, knob = replica.policy.engine, "free_gpu_memory_fraction"
+    if engine_spec(engine).memory_share_knob != knob:
         return None
-    default = kv_pool_size.engine_default("tensorrt_llm", "free_gpu_memory_fraction")
+    default = kv_pool_size.engine_default(engine, knob)
     return replica.free_gpu_memory_fraction or float(default)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from sim.cluster.cluster_state import ROLES, ROUTERS
-from sim.cluster.topology import Fleet
+from sim.cluster.topology import Topology
+from sim.engines.registry import engine_spec
 from sim.hardware import catalog
 from sim.scenario.resolve import ResolvedReplica
 from sim.scenario.spec import Link, Scenario
@@ -50,14 +51,14 @@ def complain(field: str, text: str) -> None:
     raise ScenarioError([f"{field}: {text}"], field)
 
 
-def fleet_of(scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Fleet:
+def fleet_of(scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Topology:
     """How the servers are connected. `replicas`: one entry per server. ScenarioError."""
     total = sum(replica.num_gpu_blocks for replica in replicas)
     if total > MOST_BLOCKS:
         complain(
             "replicas", f"{total:,} KV blocks in all; at most {MOST_BLOCKS:,} can be simulated"
         )
-    fleet = Fleet(
+    topology = Topology(
         roles=tuple(ROLES.index(replica.replica.role) for replica in replicas),
         kv_token_bytes=(0.0,) * len(replicas),
         router=ROUTERS.index(scenario.router.kind),
@@ -65,9 +66,9 @@ def fleet_of(scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Fleet:
         seed=scenario.seed,
     )
     if scenario.disaggregation is None:
-        return fleet
+        return topology
     check_alike(replicas)
-    return disaggregated(fleet, scenario, replicas)
+    return disaggregated(topology, scenario, replicas)
 
 
 def check_alike(replicas: Sequence[ResolvedReplica]) -> None:
@@ -91,13 +92,15 @@ def check_alike(replicas: Sequence[ResolvedReplica]) -> None:
                 f"{where}: block size {replica.row.block_size}, and {first.row.block_size} "
                 "on server 0; the connector needs the same block size on all servers",
             )
-        if role == "decode" and (spec.policy.engine != "vllm_v1" or replica.row.priority):
+        if role == "decode" and (
+            not engine_spec(spec.policy.engine).can_decode or replica.row.priority
+        ):
             complain(
                 "replicas",
                 f"{where}: a decode server runs vLLM V1 with policy fcfs; "
                 "other engines can prefill",
             )
-        if role == "prefill" and replica.row.hold_finished:
+        if role == "prefill" and not engine_spec(spec.policy.engine).can_prefill:
             complain(
                 "replicas",
                 f"{where}: a static batch hands over no request before the whole batch is done",
@@ -114,7 +117,9 @@ def no_model(replica: ResolvedReplica) -> str:
     )
 
 
-def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence[ResolvedReplica]) -> Fleet:
+def disaggregated(
+    topology: Topology, scenario: Scenario, replicas: Sequence[ResolvedReplica]
+) -> Topology:
     """The fleet with its link and its rules."""
     spec, link, first = scenario.disaggregation, scenario.link, replicas[0]
     assert spec is not None
@@ -125,20 +130,22 @@ def disaggregated(fleet: Fleet, scenario: Scenario, replicas: Sequence[ResolvedR
     store_blocks = int(spec.kv_store_bytes // (token_bytes * int(first.row.block_size)))
     if store_blocks > MOST_STORE_BLOCKS:
         complain("disaggregation.kv_store_bytes", f"at most {MOST_STORE_BLOCKS:,} blocks")
-    prefill_engines = {r.replica.policy.engine for r in replicas if r.replica.role == "prefill"}
-    if store_blocks and prefill_engines != {"vllm_v1"}:
+    prefill = [
+        engine_spec(r.replica.policy.engine) for r in replicas if r.replica.role == "prefill"
+    ]
+    if store_blocks and not all(spec.can_decode for spec in prefill):
         complain("disaggregation.kv_store_bytes", "only vLLM V1 loads KV from a store")
     slo = scenario.slo
     if spec.early_rejection and (slo is None or not slo.limits):
         complain("disaggregation.early_rejection", "needs an slo to check requests against")
     gaps = [slo.tpot_s, slo.itl_s] if slo is not None else []
     bandwidth, latency_s, per_descriptor_s, handover_s = link_numbers(link)
-    return Fleet(
-        roles=fleet.roles,
+    return Topology(
+        roles=topology.roles,
         kv_token_bytes=(token_bytes,) * len(replicas),
         disaggregated=True,
-        router=fleet.router,
-        decode_router=fleet.decode_router,
+        router=topology.router,
+        decode_router=topology.decode_router,
         bandwidth=bandwidth,
         latency_s=latency_s,
         per_descriptor_s=per_descriptor_s,

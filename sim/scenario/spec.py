@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sim.engines.knobs import Knobs
+from sim.engines.registry import Knobs, engine_spec
 from sim.scenario.model_config import ModelRef
 from sim.validation.base_model import Spec
 from sim.workload.spec import Seconds, WorkloadSpec
@@ -77,7 +77,7 @@ class Replica(Spec):
     @model_validator(mode="after")
     def memory_share(self) -> "Replica":
         """An engine sizes its KV pool by one of the two shares."""
-        free = self.policy.engine == "tensorrt_llm"
+        free = engine_spec(self.policy.engine).memory_share_knob == "free_gpu_memory_fraction"
         if not free and self.free_gpu_memory_fraction is not None:
             raise ValueError(
                 "free_gpu_memory_fraction is TensorRT-LLM's; "
@@ -85,8 +85,8 @@ class Replica(Spec):
             )
         if free and self.gpu_memory_utilization != VLLM_UTILIZATION:
             raise ValueError(
-                "tensorrt_llm takes free_gpu_memory_fraction, a share of the memory that is free "
-                "once the model is loaded, in place of gpu_memory_utilization"
+                f"{self.policy.engine} takes free_gpu_memory_fraction, a share of the memory that "
+                "is free once the model is loaded, in place of gpu_memory_utilization"
             )
         return self
 

@@ -171,11 +171,11 @@ def test_nothing_after_done_is_waited_for() -> None:
     ("last", "words"),
     [
         (event({"error": {"message": "CUDA out of memory", "code": 500}}), "CUDA out of memory"),
-        (event({"error": "too long"}), "the server said in the stream: too long"),
+        (event({"error": "too long"}), "error in the stream: too long"),
         (event({"object": "error", "message": "engine died"}), "engine died"),
         (b'event: error\ndata: {"detail": "gone"}\n\n', "in the stream: gone"),
         (b"data: {oops\n\n", "found '{oops', which is not JSON"),
-        (b"data: 7\n\n", "found '7', which is no chunk of a completion"),
+        (b"data: 7\n\n", "found '7', which is not a completion chunk"),
         (event({"id": 1}), "a chunk without choices"),
         (DONE, "without any generated text"),
     ],

@@ -161,7 +161,7 @@ def not_http(reply: Reply) -> None:
         (page, CAPS, "the answer is text/html, not a text/event-stream"),
         (whole_answer, CAPS, "the answer is application/json, not a text/event-stream"),
         (no_type, CAPS, "the answer is of no type, not a text/event-stream"),
-        (compressed, CAPS, "the answer is compressed, which nobody asked for"),
+        (compressed, CAPS, "the answer is compressed, which was not requested"),
         (not_http, CAPS, "the connection was lost after 0 chunks"),
         (then(text("a"), b"data: [DO"), CAPS, "found '[DO', which is not JSON"),
         (then(text("a")), CAPS, "ended without finish_reason and [DONE]"),

@@ -156,7 +156,7 @@ def test_what_a_cancelled_request_means_for_the_simulation_is_noted() -> None:
     report = compare("tiny", outcomes, requests([0.0]), scenario_of([0.0]))
     assert report["notes"] == [
         "answers that were cut off have a TTFT only; no throughput has their tokens",
-        "the simulation serves the cancelled requests too, and whole",
+        "the simulation serves the cancelled requests to their end",
     ]
     assert report["measured"]["ttft_s"]["p50"] == 0.1
     assert report["measured"]["output_tokens_per_s"] is None

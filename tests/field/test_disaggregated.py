@@ -32,7 +32,7 @@ def test_F23_scattered_blocks_collapse_the_bandwidth_of_a_transfer() -> None:
             link={"bandwidth_bytes_per_s": link_rate, "per_descriptor_s": per_entry_s},
             decode_knobs={"num_gpu_blocks": 2 * blocks, "max_model_len": prompt + 64},
         )
-        way = result.recording.journeys[rows_of(result, "long")[0]]
+        way = result.recording.kv_transfers[rows_of(result, "long")[0]]
         assert way.total_bytes == num_bytes
         return int(way.num_descriptors), float(way.total_bytes / (way.end_s - way.start_s))
 

@@ -155,7 +155,7 @@ def test_contamination_says_why() -> None:
     assert contamination(0.0, 0.0, 0.0, 10.0) is None
     assert contamination(0.0, 0.9, 0.5, 0.5) is None  # too short for the machine's counters
     assert "20% of the steps" in str(contamination(0.2, 0.0, 0.0, 10.0))
-    assert "0.90 cores busy" in str(contamination(0.0, 0.9, 0.0, 10.0))
+    assert "used 0.90 cores" in str(contamination(0.0, 0.9, 0.0, 10.0))
     assert "took 10%" in str(contamination(0.0, 0.0, 0.1, 10.0))
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from ui import claims
-from ui.presets import TOKEN_BUDGET, YOUR_TRACE
+from tests.ui.opening import open_page
+from ui.scenarios.presets import TOKEN_BUDGET, YOUR_TRACE
+from ui.text import claims
 
 ROOT = Path(__file__).parents[2]
 TILES = 5
@@ -15,11 +16,7 @@ TILES = 5
 @pytest.fixture
 def app() -> AppTest:
     """The Token budget page in its frame."""
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
-    at.session_state["wanted_page"] = "token_budget"
-    at.run()
-    assert not at.exception
-    return at
+    return open_page("token_budget")
 
 
 def test_the_page_stands_in_its_frame(app: AppTest):
@@ -68,11 +65,7 @@ def test_a_refused_setting_keeps_the_last_figures(app: AppTest):
 
 @pytest.mark.parametrize("wanted", ["", "reference"])
 def test_the_other_pages_run(wanted: str):
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
-    at.session_state["wanted_page"] = wanted
-    at.run()
-    assert not at.exception
-    assert at.title
+    assert open_page(wanted).title
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "pages").glob("*.py")), ids=lambda f: f.name)
@@ -82,7 +75,7 @@ def test_every_page_runs_without_its_frame(file: Path):
 
 
 def test_every_claim_has_words():
-    assert all(claim.said and claim.holds for claim in claims.CLAIMS)
+    assert all(claim.claim and claim.holds for claim in claims.CLAIMS)
 
 
 def test_the_page_says_how_sure_its_milliseconds_are(app: AppTest):

@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from sim.results.run import simulate
-from ui import comparison, story
-from ui.choice import Run, is_drawn, other_budget, start_of, variants
-from ui.presets import TOKEN_BUDGET, scenario_of
-from ui.timeline import Dials
+from ui.scenarios.presets import TOKEN_BUDGET, scenario_of
+from ui.scenarios.run import Dials, Run, start_of
+from ui.text import comparison, run_summary
+from ui.token_budget.variants import is_drawn, other_budget, variants
 
 DEFAULT = TOKEN_BUDGET[0].id
 
@@ -21,10 +21,10 @@ def text(parts) -> str:
     return "".join(words for words, _ in parts)
 
 
-def compare(a: Run, b: Run) -> tuple[str, list[story.Tile]]:
+def compare(a: Run, b: Run) -> tuple[str, list[run_summary.Tile]]:
     ours, theirs = result(a), result(b)
-    words = comparison.differences(a, b)
-    return text(comparison.sentence(ours, theirs, words)), comparison.tiles(ours, theirs)
+    differ = comparison.differences(a, b)
+    return text(comparison.sentence(ours, theirs, differ)), comparison.tiles(ours, theirs)
 
 
 def test_small_chunks_against_a_whole_prompt():
@@ -32,9 +32,9 @@ def test_small_chunks_against_a_whole_prompt():
     chunks = replace(whole, dials=Dials(256, 0))
     said, tiles = compare(chunks, whole)
     assert said.startswith("An 8,000-token document arrives while four people chat. In 32 chunks")
-    assert "nobody waits more than" in said
-    assert "; whole, everyone freezes for" in said
-    assert "The document pays: its first token comes after" in said
+    assert "no stream waits more than" in said
+    assert "; whole, all streams freeze for" in said
+    assert "The document pays: first token after" in said
     worst, _, ttft, _, used = tiles
     assert worst.delta.better is True
     assert worst.delta.direction == -1
@@ -46,7 +46,7 @@ def test_small_chunks_against_a_whole_prompt():
 def test_figures_are_those_of_the_tiles():
     whole = start_of(DEFAULT)
     said, tiles = compare(replace(whole, dials=Dials(256, 0)), whole)
-    assert f"nobody waits more than {tiles[0].value}" in said
+    assert f"no stream waits more than {tiles[0].value}" in said
     assert f"after {tiles[2].value} instead of" in said
 
 
@@ -61,7 +61,7 @@ def test_the_same_run_twice_differs_in_nothing():
 def test_a_crowd_is_compared_by_its_figures():
     run = start_of("burst")
     said, _ = compare(run, replace(run, settings=replace(run.settings, seed=1)))
-    assert said.startswith("36 requests, compared with seed 1: the longest wait")
+    assert said.startswith("36 requests, compared with seed 1: the longest gap")
 
 
 def test_another_gpu_is_named():

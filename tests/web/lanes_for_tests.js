@@ -66,11 +66,11 @@ export function smallLane() {
     texts: [
       {
         name: "chunk",
-        chip: "{who}",
+        chip: "{request}",
         tone: "prefill",
         sentence: "{a} of {b}, {c} left of {budget}",
       },
-      { name: "hit", chip: "{who}", tone: "cached", sentence: "{a} tokens from the cache" },
+      { name: "hit", chip: "{request}", tone: "cached", sentence: "{a} tokens from the cache" },
       { name: "stop_queue", chip: "stopped by", tone: "muted", sentence: "**done**: {a} unused" },
       { name: "stop_plain", chip: "stopped by", tone: "muted", sentence: "**{reason}**" },
     ],

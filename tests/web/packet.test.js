@@ -21,7 +21,7 @@ function packJson(value) {
 
 const HEADER = {
   lanes: [{ title: "é" }, { title: "Pinned" }],
-  texts: [["chunk", "{who}", "prefill", "{a} tokens"]],
+  texts: [["chunk", "{request}", "prefill", "{a} tokens"]],
   reasons: ["queue empty"],
   names: { row_status: ["expected", "finished"] },
   rejections: { none: "" },
@@ -51,7 +51,7 @@ test("every lane has the tables of the packet", () => {
   for (const lane of decode(PACKET)) {
     assert.deepEqual(lane.reasons, ["queue empty"]);
     assert.deepEqual(lane.texts, [
-      { name: "chunk", chip: "{who}", tone: "prefill", sentence: "{a} tokens" },
+      { name: "chunk", chip: "{request}", tone: "prefill", sentence: "{a} tokens" },
     ]);
   }
 });

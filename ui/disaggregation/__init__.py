@@ -1,2 +1,1 @@
-"""The page on prefill/decode disaggregation: two pools of servers beside the same servers, each
-doing both."""
+"""The page Disaggregation: two pools of servers beside the same servers, co-located."""

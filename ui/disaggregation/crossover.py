@@ -1,5 +1,5 @@
 """The crossover map: where splitting pays, over two choices. A job computes it with sim.sweep
-behind the page, first coarse, then fine; it can be cancelled and is kept for everybody."""
+behind the page, first coarse, then fine; it can be cancelled and is kept for all sessions."""
 
 import threading
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from sim.scenario.load import Scenario, ScenarioError
 from sim.sweep.grid import axis_of
 from sim.sweep.sweep import Row, run_sweep
 from ui.disaggregation.ratio import LEAST
-from ui.disaggregation.setups import BLOCK, Setup, apart, together
+from ui.disaggregation.setup import BLOCK, Setup, co_located, disaggregated
 
 LEAST_REQUESTS = 96  # of every run of the map
 RATE = "workload.classes[0].arrivals.rate_per_s"
@@ -26,22 +26,23 @@ PROMPTS = {"coarse": (0.125, 0.25, 0.5, 1.0, 2.0),
 @dataclass(frozen=True)
 class Cell:
     """Goodput of both at one point, requests/s, None where it was refused; `budget`: with which the
-    co-located servers reach theirs, tokens a step."""
+    co-located servers reach theirs, tokens per step."""
 
-    apart: float | None
-    together: float | None
+    disaggregated: float | None
+    co_located: float | None
     budget: int
 
     @property
     def gain(self) -> float | None:
-        """(apart - together) / larger of both; None where neither serves anybody in time."""
-        a, b = self.apart or 0.0, self.together or 0.0
+        """(disaggregated - co-located) / larger of both; None where neither serves a request in
+        time."""
+        a, b = self.disaggregated or 0.0, self.co_located or 0.0
         return (a - b) / max(a, b) if max(a, b) > 0 else None
 
     @property
     def ahead(self) -> float:
-        """By how many requests/s apart is ahead."""
-        return (self.apart or 0.0) - (self.together or 0.0)
+        """By how many requests/s the disaggregated servers are ahead."""
+        return (self.disaggregated or 0.0) - (self.co_located or 0.0)
 
     @property
     def text(self) -> str:
@@ -131,12 +132,12 @@ class Job:
         self.total = (1 + len(budgets)) * len(rows) * len(rates)
         cells = []
         for _, setup in rows:
-            bases = [apart(setup), *(together(replace(setup, budget=b)) for b in budgets)]
+            bases = [disaggregated(setup), *(co_located(replace(setup, budget=b)) for b in budgets)]
             found = [self.goodputs(base, rates, threads) for base in bases]
             if any(len(values) < len(rates) for values in found):
                 return None
             cells.append(tuple(cell(values, budgets) for values in zip(*found, strict=True)))
-        if all(here.apart is None for row in cells for here in row):
+        if all(here.disaggregated is None for row in cells for here in row):
             self.problem = self.refusal
             return None
         return Map(self.kind, grid, rates, tuple(name for name, _ in rows), tuple(cells))
@@ -161,11 +162,11 @@ class Job:
 
 
 def cell(values: Sequence[float | None], budgets: Sequence[int]) -> Cell:
-    """A point from the goodput apart, and co-located with each of these budgets."""
-    together = [value or 0.0 for value in values[1:]]
-    best = max(together)
+    """A point from the goodput disaggregated, and co-located with each of these budgets."""
+    co_located = [value or 0.0 for value in values[1:]]
+    best = max(co_located)
     known = any(value is not None for value in values[1:])
-    return Cell(values[0], best if known else None, budgets[together.index(best)])
+    return Cell(values[0], best if known else None, budgets[co_located.index(best)])
 
 
 def goodput(row: Row) -> float | None:
@@ -184,20 +185,22 @@ def sentence(found: Map) -> str:
         if cell.gain is not None
     ]
     if not told:
-        return "Nobody is served within the limits anywhere on this map."
+        return "No request is served within the limits anywhere on this map."
     wins = [point for point in told if (point[0].gain or 0) > 0.01]
     losses = [point for point in told if (point[0].gain or 0) < -0.01]
     counted = (
-        f"Of {plural(len(told), 'point')} apart is ahead in {len(wins)}, co-located in "
+        f"Of {plural(len(told), 'point')} disaggregated is ahead in {len(wins)}, co-located in "
         f"{len(losses)}"
     )
     parts = [counted + ("" if wins or losses else ": they serve the same") + "."]
     if wins and found.kind == "prompt":
         lengths = [int(down.replace(",", "")) for _, down, _ in wins]
-        parts.append(f"Apart is ahead with prompts of {min(lengths):,} to {max(lengths):,} tokens.")
+        parts.append(
+            f"Disaggregated is ahead with prompts of {min(lengths):,} to {max(lengths):,} tokens."
+        )
     if wins:
         parts.append(
-            f"Apart wins most at {place(max(wins, key=lambda point: point[0].ahead), found)}."
+            f"Disaggregated wins most at {place(max(wins, key=lambda p: p[0].ahead), found)}."
         )
     if losses:
         worst = min(losses, key=lambda point: point[0].ahead)
@@ -210,6 +213,6 @@ def place(point: tuple[Cell, str, float], found: Map) -> str:
     cell, down, rate = point
     where = f"{down} prompt tokens" if found.kind == "prompt" else f"{down} servers"
     return (
-        f"{where} and {rate:g} requests/s ({cell.apart or 0:.2f} against "
-        f"{cell.together or 0:.2f} requests/s within the limits)"
+        f"{where} and {rate:g} requests/s ({cell.disaggregated or 0:.2f} against "
+        f"{cell.co_located or 0:.2f} requests/s within the limits)"
     )

@@ -8,9 +8,9 @@ import streamlit as st
 
 from sim.results.run import Result
 from sim.results.words import plural
-from ui.disaggregation import board, told
-from ui.disaggregation.setups import Setup, apart, together
-from ui.units import seconds
+from ui.disaggregation import captions, controller
+from ui.disaggregation.setup import Setup, co_located, disaggregated
+from ui.text.units import close, seconds
 
 LEAST = 4  # servers: fewer have no ratio to choose
 FACTORS = (1, 2, 4)  # of the load, tried until the ratios differ
@@ -19,7 +19,7 @@ TELLING = 0.8  # worst over best goodput: from here down they do
 
 @dataclass(frozen=True)
 class Split:
-    """One ratio and what comes of it; nan-free: None where nobody got a token."""
+    """One ratio and what comes of it; nan-free: None where no request got a token."""
 
     prefill: int
     decode: int
@@ -69,11 +69,11 @@ def at_load(setup: Setup, factor: int) -> Load:
     found = []
     for prefill in range(1, total):
         here = replace(base, prefill=prefill, decode=total - prefill)
-        result = board.run(here, apart)
+        result = controller.run(here, disaggregated)
         if isinstance(result, Result):
             found.append(split(result, here))
     half = replace(base, prefill=total // 2, decode=total - total // 2)
-    mixed = board.run(half, together)
+    mixed = controller.run(half, co_located)
     good = mixed.summary["goodput_rps"] or 0.0 if isinstance(mixed, Result) else 0.0
     return Load(setup, factor, tuple(found), half, good)
 
@@ -81,8 +81,8 @@ def at_load(setup: Setup, factor: int) -> Load:
 def split(result: Result, setup: Setup) -> Split:
     return Split(
         setup.prefill, setup.decode,
-        told.block(result, "ttft_s").get("p50"), told.block(result, "queue_s").get("p50"),
-        told.block(result, "itl_s").get("max"), told.decodes_a_step(result),
+        captions.block(result, "ttft_s").get("p50"), captions.block(result, "queue_s").get("p50"),
+        captions.block(result, "itl_s").get("max"), captions.decodes_a_step(result),
         result.summary["goodput_rps"] or 0.0,
     )  # fmt: skip
 
@@ -116,7 +116,7 @@ def sentence(load: Load, best_mixed: tuple[int, float]) -> str:
     best = max(load.splits, key=lambda s: s.goodput)
     worst = min(load.splits, key=lambda s: s.goodput)
     servers = best.prefill + best.decode
-    if told.close(best.goodput, worst.goodput):
+    if close(best.goodput, worst.goodput):
         return (
             f"{at(load)} every ratio of {servers} servers serves the same: "
             f"{best.goodput:.2f} requests/s within both limits."
@@ -134,7 +134,7 @@ def sentence(load: Load, best_mixed: tuple[int, float]) -> str:
 
 
 def table(found: Sequence[Split]) -> pd.DataFrame:
-    """A row a ratio."""
+    """One row per ratio."""
 
     def ms(value: float | None) -> str:
         return "none" if value is None else seconds(value)

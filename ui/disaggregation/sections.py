@@ -8,11 +8,11 @@ import streamlit as st
 from sim.results.run import Result
 from sim.results.words import plural
 from sim.scenario.load import ScenarioError, resolve
-from ui.disaggregation import board, flow, kv, ratio, take_home
-from ui.disaggregation.setups import Setup
-from ui.disaggregation.told import Figure
-from ui.six_ways import table as ways_table
-from ui.units import seconds
+from ui.charts import html_table
+from ui.disaggregation import controller, downloads, kv_size, ratio, request_flow
+from ui.disaggregation.captions import Figure
+from ui.disaggregation.setup import Setup
+from ui.text.units import seconds
 
 MOST_LISTED = 100  # requests to choose from
 FLOW_STYLE = """<style>
@@ -23,36 +23,40 @@ FLOW_STYLE = """<style>
 
 
 def side_by_side(found: Sequence[Figure], setup: Setup) -> str:
-    """The comparison as HTML: who is better says a word as well as a colour."""
+    """The comparison as HTML: the better side is marked by a word as well as a colour."""
     body = []
     for figure in found:
         cells = []
-        for side, value in (("apart", figure.apart), ("co-located", figure.together)):
+        for side, value in (
+            ("disaggregated", figure.disaggregated),
+            ("co-located", figure.co_located),
+        ):
             better = figure.better == side
             words = "none" if value is None else f"{value:,.{figure.digits}f}"
             mark = " better" if better else ""
             cells.append(f'<td class="{"best" if better else ""}">{words}{mark}</td>')
         body.append(f'<tr><th scope="row">{figure.name}, {figure.unit}</th>{"".join(cells)}</tr>')
+    pools = f"{setup.prefill} prefill + {setup.decode} decode"
     heads = (
         '<th scope="col">Figure</th>'
-        f'<th scope="col">Apart<small>{setup.prefill} prefill + {setup.decode} decode</small></th>'
+        f'<th scope="col">Disaggregated<small>{pools}</small></th>'
         f'<th scope="col">Co-located<small>{plural(setup.servers, "server")}</small></th>'
     )
     model = html.escape(str(setup.model))
     caption = f"The same requests, {plural(setup.gpus, 'GPU')} each: {model}"
-    whole = ways_table.wrapped(caption, heads, "".join(body), "Apart and co-located")
+    whole = html_table.wrapped(caption, heads, "".join(body), "Disaggregated and co-located")
     return f'<div style="max-width: 46rem">{whole}</div>'
 
 
 def kv_formula(setup: Setup, split: Result | str) -> None:
     """The formula with its numbers; the link has no part in it where a run moves nothing."""
     travels = isinstance(split, str) or split.summary["kv_transfer_bytes"] > 0
-    st.markdown(f"KV of a prompt: {kv.formula(kv.of(setup), travels)}")
+    st.markdown(f"KV of a prompt: {kv_size.formula(kv_size.of(setup), travels)}")
     costs = (
         f" Latency, descriptors ({setup.descriptor_us:g} µs each) and hand-over "
         f"({setup.handover_ms:g} ms) come on top; transfers at the same time share the link."
     )
-    st.caption(kv.known() + (costs if travels else ""))
+    st.caption(kv_size.known() + (costs if travels else ""))
 
 
 def one_request(result: Result) -> None:
@@ -61,10 +65,10 @@ def one_request(result: Result) -> None:
     chosen = st.selectbox(
         "Request", range(len(names)), format_func=names.__getitem__, key="pd_request", width=260
     )
-    steps = flow.steps(result, min(chosen or 0, len(names) - 1))
+    steps = request_flow.steps(result, min(chosen or 0, len(names) - 1))
     listed = "".join(
         f"<li><b>{'never' if step.at_s is None else seconds(step.at_s)}</b> "
-        f"<b>{html.escape(step.who)}</b><br>{html.escape(step.what)}</li>"
+        f"<b>{html.escape(step.place)}</b><br>{html.escape(step.what)}</li>"
         for step in steps
     )
     st.html(f'{FLOW_STYLE}<ol class="bs-flow">{listed}</ol>')
@@ -76,22 +80,22 @@ def ratios(setup: Setup) -> None:
     if not load.splits:
         st.info("No ratio of these servers can run this load.")
         return
-    st.markdown(ratio.sentence(load, board.best_budget(repr(load.mixed), load.mixed)))
+    st.markdown(ratio.sentence(load, controller.best_budget(repr(load.mixed), load.mixed)))
     st.dataframe(ratio.table(load.splits), hide_index=True)
 
 
 def configuration(setup: Setup) -> None:
     """Files to download and to read."""
-    scenario = board.scenario(setup)
+    scenario = controller.scenario(setup)
     if scenario is None:
         st.info("There is nothing to take home while the servers above are refused.")
         return
     try:
-        script = take_home.vllm(resolve(scenario))
+        script = downloads.vllm(resolve(scenario))
     except (ScenarioError, ValueError) as error:
         st.info(f"No configuration: {error}.")
         return
-    config = take_home.trt(resolve(scenario), setup)
+    config = downloads.trt(resolve(scenario), setup)
     with st.container(horizontal=True):
         for label, name, text in (
             ("vLLM script", "disaggregated.sh", script),
@@ -102,7 +106,7 @@ def configuration(setup: Setup) -> None:
     one, two = st.tabs(["vLLM", "TensorRT-LLM"])
     with one:
         st.code(script, language=None, wrap_lines=True)
-        st.caption(take_home.VLLM_NOTE)
+        st.caption(downloads.VLLM_NOTE)
     with two:
         st.code(config, language=None, wrap_lines=True)
-        st.caption(take_home.TRT_NOTE)
+        st.caption(downloads.TRT_NOTE)

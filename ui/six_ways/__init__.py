@@ -1,11 +1,1 @@
-"""The lanes component: several ways to batch, one above the other, on one play head. Its JavaScript
-lies in web/lanes."""
-
-from ui.component import component, skeleton
-
-_mount = component("lanes", skeleton(420, "Getting the ways ready"))
-
-
-def lanes(packet: bytes, *, key: str) -> None:
-    """Mount the lanes; `packet` is the work of `packing.pack`."""
-    _mount(key=key, data=packet)
+"""The page Six ways to batch: every engine on the same requests."""

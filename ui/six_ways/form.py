@@ -3,58 +3,52 @@
 from functools import partial
 from typing import Any
 
-from ui import machines, models, values
-from ui.form import Field, Form
-from ui.six_ways import yours
-from ui.six_ways.scenarios import starting
-from ui.six_ways.ways import FIRST_SHOWN, PRESETS, WAYS, Knob, Way
+from ui.scenarios import gpu_choice
+from ui.scenarios.under_engine import starting
+from ui.scenarios.ways import FIRST_SHOWN, PRESETS, WAYS, Knob, Way
+from ui.shell import query_values
+from ui.shell.forms import Field, Form
+from ui.widgets import model_choice, your_scenario
+from ui.widgets.engine_knobs import read_knob
 
 MODEL, GPU = "Llama-3.1-8B", "h100_sxm"
 PARALLEL = (1, 2, 4, 8)
-MOST = 1_000_000  # of a knob
 
 WORKLOAD = Field(
     "six_preset", "workload", PRESETS[0].id,
-    values.name(lambda: (*(preset.id for preset in PRESETS), yours.YOURS.id), "workload"),
+    query_values.name(
+        lambda: (*(preset.id for preset in PRESETS), your_scenario.YOURS.id), "workload"
+    ),
 )  # fmt: skip
 
 
 def is_yours() -> bool:
     """Is the reader's own scenario put under all ways?"""
-    return bool(WORKLOAD.value == yours.YOURS.id)
+    return bool(WORKLOAD.value == your_scenario.YOURS.id)
 
 
 def server(name: str, usual: Any) -> Any:
     """What the reader's scenario says of its server, else the page's own."""
-    base = yours.scenario() if is_yours() else None
+    base = your_scenario.scenario() if is_yours() else None
     return (base and getattr(base.replicas[0], name)) or usual
 
 
 ENGINES = Field(
     "six_engines", "ways", lambda: list(FIRST_SHOWN),
-    values.names_of(lambda: tuple(way.engine for way in WAYS), "ways"), values.say_names,
+    query_values.names_of(lambda: tuple(way.engine for way in WAYS), "ways"),
+    query_values.say_names,
 )  # fmt: skip
 MODEL_FIELD = Field(
-    "six_model", "on_model", partial(server, "model", MODEL), values.model,
-    no_choice=models.PASTE,
+    "six_model", "on_model", partial(server, "model", MODEL), query_values.model,
+    no_choice=model_choice.PASTE,
 )  # fmt: skip
-GPU_FIELD = Field("six_gpu", "on_gpu", partial(server, "gpu", GPU), machines.read)
-TP = Field("six_tp", "tp", partial(server, "tp", 1), values.one_of(PARALLEL))
+GPU_FIELD = Field("six_gpu", "on_gpu", partial(server, "gpu", GPU), gpu_choice.read)
+TP = Field("six_tp", "tp", partial(server, "tp", 1), query_values.one_of(PARALLEL))
 
 
 def start_of(way: Way, knob: Knob) -> Any:
     """Where a knob starts: as the presets have it, or as the reader's scenario has it."""
-    return starting(way, yours.scenario() if is_yours() else None)[knob.name]
-
-
-def read_knob(knob: Knob) -> Any:
-    if knob.options:
-        return values.name(lambda: knob.options, "value")
-    if isinstance(knob.start, bool):
-        return values.switch
-    if knob.least < 0:
-        return values.either(str(knob.least), knob.least, values.whole(1, MOST))
-    return values.whole(knob.least, MOST)
+    return starting(way, your_scenario.scenario() if is_yours() else None)[knob.name]
 
 
 def knob_key(way: Way, knob: Knob) -> str:
@@ -70,5 +64,5 @@ KNOBS = {
 }  # fmt: skip
 SIX_WAYS = Form(
     "six_ways", (WORKLOAD, ENGINES, MODEL_FIELD, GPU_FIELD, TP, *KNOBS.values()),
-    shows_run=lambda: is_yours() and yours.scenario() is not None,
+    shows_run=lambda: is_yours() and your_scenario.scenario() is not None,
 )  # fmt: skip

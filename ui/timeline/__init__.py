@@ -10,15 +10,12 @@ from typing import Any
 import streamlit as st
 
 from ui.component import component
-from ui.timeline.dials import Dials
-from ui.timeline.envelope import Button, Compare, Envelope, Problem, Question, View, enclose
+from ui.scenarios.run import Dials
+from ui.timeline.envelope import Compare, Envelope, Question, View, enclose
 
 __all__ = [
-    "Button",
     "Compare",
-    "Dials",
     "Envelope",
-    "Problem",
     "Question",
     "Turned",
     "View",
@@ -37,8 +34,7 @@ _mount = component("timeline", _SKELETON)
 
 @dataclass(frozen=True)
 class Turned:
-    """What the reader did with the dials: their values, in which epoch, and whether they were let
-    go."""
+    """A move of the dials: their values, in which epoch, and whether they were released."""
 
     dials: Dials
     epoch: int
@@ -58,16 +54,16 @@ def turned(key: str) -> Turned | None:
 
 
 def asked_window(key: str) -> Mapping[str, Any] | None:
-    """The window on a large run that the reader asked for: order, first_row, start_s, end_s."""
+    """The window on a large run that the browser asked for: order, first_row, start_s, end_s."""
     value = _state(key).get("window")
     return value if isinstance(value, Mapping) else None
 
 
 def timeline(packet: bytes, envelope: Envelope, *, key: str) -> str | None:
-    """Mount the component; returns the id of the button that the reader clicked, if any.
+    """Mount the component; returns the id of the button that was clicked, if any.
 
-    `packet` is the work of `packet.build` and may be empty (nothing to show yet). State that the
-    browser sends lies in st.session_state[key]: `dials`, `window`, `play`.
+    `packet` comes from `packet.build` and may be empty (nothing to show yet). State that the
+    browser sends is in st.session_state[key]: `dials`, `window`, `play`.
     """
     result = _mount(
         key=key,

@@ -5,25 +5,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from ui.timeline.dials import Dials
-
-Parts = list[tuple[str, str | bool]]  # words, and the tone (or True for bold) they are set in
-
-
-@dataclass(frozen=True)
-class Button:
-    """A button of the page; its id comes back as the timeline's answer."""
-
-    id: str
-    label: str
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Why there is no new picture, in the engine's words, and the ways out."""
-
-    text: str
-    cures: tuple[Button, ...] = ()
+from ui.scenarios.run import Dials
+from ui.text.suggested_fixes import Button, Problem
+from ui.text.units import Parts
 
 
 @dataclass(frozen=True)
@@ -55,7 +39,7 @@ class View:
 @dataclass(frozen=True)
 class Envelope:
     """`epoch` grows when a preset or setting was chosen: it wins over a drag on its way. `story`
-    names the workload: a new one moves the view to its interesting part, or to `view`.
+    names the workload: another one moves the view to its interesting part, or to `view`.
     `refused_below` marks the part of the budget's track that the engine refuses. `link` is the
     query of the page's address, `shown` the controls that are left (None: all), `caption` stands
     under the saved picture.

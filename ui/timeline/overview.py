@@ -28,7 +28,7 @@ def arrays(recording: Recording, budget: int, bins: int = BINS) -> dict[str, np.
     end = steps.start_s + steps.duration_s
     bin_of = np.clip(((end - start) / width).astype(np.int64), 0, bins - 1)
     spent = (steps.num_prefill_tokens + steps.num_decodes) / budget
-    out = {}
+    out: dict[str, np.ndarray] = {}
     for name, values, kind in (
         ("fill", np.rint(FILL_WHOLE * np.minimum(spent, 1)), np.uint8),
         ("queue", steps.num_waiting.astype(float), np.float32),

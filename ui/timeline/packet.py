@@ -20,7 +20,8 @@ from typing import Any
 import numpy as np
 
 from sim.core.recording import Recording
-from ui import explain
+from ui.text import explain
+from ui.text.step_explanations import SENTENCES
 from ui.timeline import overview, rows
 
 VERSION = 1
@@ -75,8 +76,8 @@ def build(lanes: list[Lane], window: Window | None = None) -> bytes:
     if not any(needs_overview(lane.recording) for lane in lanes):
         return _pack(lanes, window or Window(), MAX_STEPS)
     if window is None:
-        story = rows.story(lanes[0].recording, lanes[0].itl_limit_s)
-        window = Window(start_s=story["focus_s"][0])
+        (start_s, _), _ = rows.focus(lanes[0].recording, lanes[0].itl_limit_s)
+        window = Window(start_s=start_s)
     num_steps = WINDOW_STEPS
     packed = _pack(lanes, window, num_steps)
     while len(packed) > MAX_WINDOW_BYTES and num_steps > 16:
@@ -91,7 +92,9 @@ def needs_overview(recording: Recording) -> bool:
 
 
 def _pack(lanes: list[Lane], window: Window, num_steps: int) -> bytes:
-    headers, arrays, chosen = [], {}, None
+    headers: list[Header] = []
+    arrays: Arrays = {}
+    chosen: rows.Shown | None = None
     for number, lane in enumerate(lanes):
         if number and needs_overview(lanes[0].recording):  # the same seconds, the same requests
             window = replace(window, start_s=headers[0]["t0_s"], end_s=headers[0]["window_end_s"])
@@ -100,7 +103,7 @@ def _pack(lanes: list[Lane], window: Window, num_steps: int) -> bytes:
         chosen = shown if number == 0 else chosen
         headers.append(header)
         arrays.update({f"{number}.{name}": values for name, values in mine.items()})
-    texts = [[name, *parts] for name, parts in explain.SENTENCES.items()]
+    texts = [[name, *parts] for name, parts in SENTENCES.items()]
     return write(tables(texts) | {"version": VERSION, "lanes": headers}, arrays)
 
 
@@ -144,7 +147,8 @@ def smallest(values: np.ndarray) -> np.ndarray:
     """Non-negative integers in the narrowest unsigned type that holds them all."""
     top = int(values.max()) if len(values) else 0
     width = np.uint8 if top < 2**8 else np.uint16 if top < 2**16 else np.uint32
-    return np.clip(values, 0, None).astype(width)
+    clipped: np.ndarray = np.clip(values, 0, None).astype(width)
+    return clipped
 
 
 def _lane(
@@ -200,6 +204,7 @@ def _lane_header(lane: Lane, window: Window, first: int, t0: float) -> Header:
     start = float(steps.start_s[0]) if len(steps) else 0.0
     arrivals = recording.requests.arrival_s
     known = arrivals[np.isfinite(arrivals)]
+    focus_s, cue_s = rows.focus(recording, lane.itl_limit_s)
     if len(known):
         start = min(start, float(known.min()))
         end = end if len(steps) else float(known.max())
@@ -221,7 +226,8 @@ def _lane_header(lane: Lane, window: Window, first: int, t0: float) -> Header:
         "terms_whole": TERMS_WHOLE,
         "status": recording.status,
         "reason": recording.reason,
-        **rows.story(recording, lane.itl_limit_s),
+        "focus_s": focus_s,
+        "cue_s": cue_s,
     }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from sim.core import reasons
 from sim.core.recording import Recording
-from ui.explain import StepItems
+from ui.text.explain import StepItems
 
 ORDERS = {"arrival": "arrival", "ttft": "TTFT, longest first", "worst gap": "worst gap first"}
 WAIT_KINDS = ("waiting", "preempted")
@@ -102,11 +102,11 @@ def wait_arrays(
     steps, requests = recording.steps, recording.requests
     ends = steps.start_s + steps.duration_s  # of several servers the last one is not always last
     end_of_run = float(ends.max(initial=0.0))
-    row, kind, start, stop = [], [], [], []
+    waits: list[tuple[int, int, float, float]] = []
 
     def add(k: int, what: int, a: float, b: float) -> None:
         if b > a and first < last and b >= t0 and a <= window_end:
-            row.append(k), kind.append(what), start.append(a - t0), stop.append(b - t0)
+            waits.append((k, what, a - t0, b - t0))
 
     window_end = float(ends[first:last].max(initial=0.0))
     for k, r in enumerate(shown):
@@ -117,6 +117,7 @@ def wait_arrays(
         add(k, WAITING, request.arrival_s, np.nan_to_num(request.first_scheduled_s, nan=until))
     for k, a, b in _preemptions(recording, shown, end_of_run):
         add(k, PREEMPTED, a, b)
+    row, kind, start, stop = zip(*waits, strict=True) if waits else ((), (), (), ())
     return {
         "wait_row": np.array(row, np.uint8),
         "wait_kind": np.array(kind, np.uint8),
@@ -164,23 +165,25 @@ def run_arrays(
     return {"run_row": row[at], "run_first": step[at], "run_last": step[ends]}
 
 
-def story(recording: Recording, itl_limit_s: float) -> dict[str, list[float] | float]:
-    """What to look at first. `focus_s`: the longest prompt, from before it arrives until its first
-    token is out and the streams have recovered (two seconds of the clock); `cue_s`: where its work
-    begins."""
+def focus(recording: Recording, itl_limit_s: float) -> tuple[tuple[float, float], float]:
+    """What to look at first, in seconds of the clock: a stretch, and the moment of the play head.
+
+    The stretch is that of the longest prompt, from before it arrives until its first token is out
+    and the streams have recovered; the moment is where its work begins.
+    """
     requests, steps = recording.requests, recording.steps
     if not len(steps):
-        return {"focus_s": [0.0, 1.0], "cue_s": 0.0}
+        return (0.0, 1.0), 0.0
     first, last = float(steps.start_s[0]), float(steps.start_s[-1] + steps.duration_s[-1])
-    told = np.isfinite(requests.first_token_s)
-    if not told.any():
-        return {"focus_s": [first, last], "cue_s": first}
-    longest = requests[int(np.argmax(np.where(told, requests.num_prompt_tokens, -1)))]
+    answered = np.isfinite(requests.first_token_s)
+    if not answered.any():
+        return (first, last), first
+    longest = requests[int(np.argmax(np.where(answered, requests.num_prompt_tokens, -1)))]
     cue = float(longest.first_scheduled_s)
     if len(steps) <= FEW_STEPS:
-        return {"focus_s": [first, last], "cue_s": cue}
+        return (first, last), cue
     start, stop = float(longest.arrival_s), float(longest.first_token_s)
     usual = float(np.median(steps.duration_s))
     stop = max(stop, start + FEW_STEPS * usual, start + itl_limit_s)
     margin = stop - start
-    return {"focus_s": [max(first, start - 0.5 * margin), min(last, stop + margin)], "cue_s": cue}
+    return (max(first, start - 0.5 * margin), min(last, stop + margin)), cue

@@ -53,7 +53,7 @@
  * @property {string} story name of the workload; a new one moves the view
  * @property {Part[]} sentence
  * @property {Part[][]} settings
- * @property {{ text: string, cures: Button[] } | null} problem
+ * @property {{ text: string, fixes: Button[] } | null} problem
  * @property {{ pinned: string | null, buttons: Button[] } | null} compare
  * @property {{ text: Part[], answers: Button[] } | null} question
  * @property {LinkedView | null} view

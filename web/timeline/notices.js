@@ -51,7 +51,7 @@ export class Problem {
   update(problem) {
     this.element.hidden = !problem;
     if (!problem) return;
-    const fixes = problem.cures.map(({ id, label }) =>
+    const fixes = problem.fixes.map(({ id, label }) =>
       textButton(label, () => this.onAction(id), { class: "fix" }),
     );
     const text = el("p", { text: problem.text });

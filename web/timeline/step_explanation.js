@@ -43,7 +43,7 @@ function lineOf(lane, f) {
   const { name, chip, tone, sentence } = lane.texts[lane.fact_kind[f]];
   const request = lane.fact_request[f];
   const words = {
-    who: request ? lane.labels[request - 1] : "no request",
+    request: request ? lane.labels[request - 1] : "no request",
     a: count(lane.fact_a[f]),
     b: count(lane.fact_b[f]),
     c: count(lane.fact_c[f]),

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import BeforeValidator, Field
 
 from sim.core.state import POLICY
-from sim.engines.dispatch import POLICIES
+from sim.engines import dispatch
 from sim.engines.knobs.hardware import Hardware, SettingsError
 from sim.hardware import kv_pool_size
 from sim.validation.base_model import Spec
@@ -57,6 +57,17 @@ class EngineKnobs(Spec):
     not_modelled: ClassVar[Mapping[str, str]] = {}
     engine: str
 
+    def fill(
+        self, hardware: Hardware
+    ) -> tuple["EngineKnobs", tuple[str, ...], kv_pool_size.KvPool | None]:
+        """The same knobs without a null, the names of those that were derived, and the KV pool.
+        Raises SettingsError where the engine would refuse to start."""
+        raise NotImplementedError
+
+    def row(self) -> Any:
+        """The knobs as one row of state.POLICY; every null must have been filled in."""
+        raise NotImplementedError
+
     def in_its_words(self, message: str) -> str:
         """A message with this engine's names of knobs."""
         for name, own in self.called.items():
@@ -73,7 +84,7 @@ class EngineKnobs(Spec):
     def new_row(self) -> Any:
         """A row of state.POLICY that says which engine; every limit that is 0 is off."""
         row = np.zeros(1, POLICY).view(np.recarray)[0]
-        row.engine = POLICIES.index(self.engine)
+        row.engine = dispatch.number_of(self.engine)
         return row
 
     def serve_flags(self) -> list[str]:

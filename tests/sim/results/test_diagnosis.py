@@ -35,7 +35,9 @@ def test_prefill_pool_too_small() -> None:
     result = run_pools(busy, decode_knobs={"num_gpu_blocks": 60_001})
     finding = found(result)["prefill pool too small"]
     assert list(found(result)) == ["prefill pool too small"]
-    queued = result.recording.legs.first_scheduled_s - result.recording.requests.arrival_s
+    queued = (
+        result.recording.prefill_requests.first_scheduled_s - result.recording.requests.arrival_s
+    )
     assert finding.numbers["mean_queue_s"] == pytest.approx(queued.mean())
     assert finding.numbers["mean_queue_s"] > 0.5 * result.summary["ttft_s"]["mean"]
     assert finding.numbers["busy_fraction"] > 0.99
@@ -52,7 +54,7 @@ def test_decode_pool_full() -> None:
     result = run_pools(burst, decode_knobs=knobs)
     finding = found(result)["decode pool full"]
     assert finding.numbers["kv_peak_fraction"] > 0.9
-    ways = result.recording.journeys[:20]
+    ways = result.recording.kv_transfers[:20]
     waited = ways.start_s - ways.prefill_end_s
     assert finding.numbers["mean_wait_s"] == pytest.approx(waited.mean())
     assert finding.numbers["seconds_without_a_token"] > 0
@@ -64,7 +66,7 @@ def test_seconds_without_a_token_by_hand() -> None:
     """One request: from the end of its prefill to the first decode step nobody gets a token."""
     knobs = {"num_gpu_blocks": 140, "max_model_len": 2200}
     result = run_pools(asked("user", 2000, 100, count=4), decode_knobs=knobs)
-    ways, requests = result.recording.journeys[:4], result.recording.requests
+    ways, requests = result.recording.kv_transfers[:4], result.recording.requests
     silent = requests.first_scheduled_s - np.append(ways.prefill_end_s[0], requests.end_s[:-1])
     numbers = found(result)["decode pool full"].numbers
     assert numbers["seconds_without_a_token"] == pytest.approx(silent.sum())

@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from sim.engines.knobs import VllmV1
+from sim.engines.knobs.vllm_v1 import VllmV1
+from sim.engines.registry import ENGINE_IDS
 from sim.scenario.load import ScenarioError, load_scenario, parse_scenario, resolve
 from sim.scenario.spec import Scenario
 from sim.validation.errors import path_of
 from tests.conftest import EXAMPLES
+
+ALLOWED = ", ".join(repr(engine) for engine in ENGINE_IDS)
 
 CONFIG: dict[str, Any] = {
     "model_type": "qwen2", "num_hidden_layers": 28, "hidden_size": 3584,
@@ -203,7 +206,7 @@ def test_linear_toy_needs_neither_model_nor_gpu() -> None:
         (policy(enable_chunked_prefill=False), r"\(512\) is smaller than max_model_len \(8192\)"),
         (policy(watermark=1.0), "watermark: found 1.0; must be less than 1"),
         (policy(polcy="fcfs"), "polcy: unknown key; did you mean 'policy'"),
-        (policy(engine="orka"), "engine: found 'orka'; allowed: 'vllm_v1'"),
+        (policy(engine="orka"), f"engine: found 'orka'; allowed: {ALLOWED}"),
         (policy(policy="lifo"), "found 'lifo'; allowed: 'fcfs' or 'priority'"),
         (policy(max_num_seqs=0), "max_num_seqs: found 0; must be at least 1"),
         (policy(max_model_len="long"), "max_model_len: found 'long'; must be a whole number"),

@@ -1,0 +1,1 @@
+"""The page KV memory: blocks, preemption, swap, prefix caching."""

@@ -1,4 +1,0 @@
-"""The real engine on a page: what may be asked of it, the run in its queue, what came out.
-
-Nothing here loads PyTorch before somebody asks for a run; the app starts and works without it.
-"""

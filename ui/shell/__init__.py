@@ -1,0 +1,1 @@
+"""What surrounds a page: frame, navigation, session, address, forms, background jobs."""

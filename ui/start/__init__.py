@@ -1,0 +1,1 @@
+"""The page Start: four chats and a document."""

@@ -1,0 +1,1 @@
+"""Terms, numbers, sentences about runs: pure functions without Streamlit."""

@@ -1,0 +1,1 @@
+"""The page Token budget: vLLM V1, step by step."""

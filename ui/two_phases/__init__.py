@@ -1,0 +1,1 @@
+"""The page Two phases: prefill is bound by compute, decode by memory."""
