@@ -196,7 +196,7 @@ def test_a_refusal_is_in_words_without_a_path():
 
 def test_the_source_is_that_of_the_running_code():
     for way in ways.WAYS:
-        rule = "def hand_over(" if way.engine == "disaggregated" else "def schedule("
+        rule = "def send_to_decode(" if way.engine == "disaggregated" else "def schedule("
         assert rule in controller.source(way)
 
 

@@ -15,35 +15,33 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
-ADMITS, RUNS, ANYWHERE = "admits", "runs", ""
-RETURNED, NOTED, EITHER = ast.Return, ast.Assign, ast.stmt
-
 
 @dataclass(frozen=True)
 class Mark:
-    """Which statement decided: it records this reason of sim.core.reasons, by returning or by
-    assigning it, in a function that admits waiting requests or in one that serves running ones."""
+    """Which statement decided: it records this reason of sim.core.reasons. Of several, the one in a
+    function that admits waiting requests (or does not), beside a recorded refusal (or without)."""
 
     reason: str
-    statement: type[ast.stmt] = EITHER
-    function: str = ANYWHERE
+    admits: bool | None = None
+    refuses: bool | None = None
 
 
 MARKS: Mapping[str, Mark] = {  # by kind of fact
-    "stop_budget": Mark("BUDGET", RETURNED, ADMITS),
-    "stop_budget_cut": Mark("BUDGET", NOTED, RUNS),
-    "stop_budget_cut_new": Mark("BUDGET", NOTED, ADMITS),
-    "stop_budget_plain": Mark("BUDGET", EITHER, RUNS),
-    "stop_chunk_cap": Mark("CHUNK_CAP", NOTED, RUNS),
-    "stop_chunk_cap_new": Mark("CHUNK_CAP", NOTED, ADMITS),
-    "stop_kv_blocks": Mark("REFUSED_KV_BLOCKS", RETURNED),
-    "stop_full_prompt": Mark("REFUSED_FULL_PROMPT", RETURNED),
-    "stop_max_num_seqs": Mark("MAX_NUM_SEQS", RETURNED),
-    "stop_max_batch_size": Mark("MAX_BATCH_SIZE", RETURNED),
-    "stop_whole_prompt": Mark("WHOLE_PROMPT", RETURNED),
+    "stop_budget": Mark("BUDGET", admits=True, refuses=True),
+    "stop_budget_cut": Mark("BUDGET", admits=False, refuses=False),
+    "stop_budget_cut_new": Mark("BUDGET", admits=True, refuses=False),
+    "stop_budget_plain": Mark("BUDGET", admits=False, refuses=True),
+    "stop_chunk_cap": Mark("CHUNK_CAP", admits=False),
+    "stop_chunk_cap_new": Mark("CHUNK_CAP", admits=True),
+    "stop_kv_blocks": Mark("REFUSED_KV_BLOCKS", admits=True),
+    "stop_full_prompt": Mark("REFUSED_FULL_PROMPT"),
+    "stop_max_num_seqs": Mark("MAX_NUM_SEQS"),
+    "stop_max_batch_size": Mark("MAX_BATCH_SIZE"),
+    "stop_whole_prompt": Mark("WHOLE_PROMPT"),
     "stop_preempted": Mark("PREEMPTED"),
     "stop_preempted_plain": Mark("PREEMPTED"),
 }
+ADMITTING = {"admit", "start_running"}  # the operations that start a request
 QUEUE = "num_waiting"  # the counter that the admitting loop tests
 
 
@@ -57,11 +55,10 @@ class Function:
     text: str
 
     @property
-    def admits(self) -> bool:
-        """Does it admit waiting requests?"""
-        return any(
-            isinstance(node, ast.Attribute) and node.attr == "admit" for node in ast.walk(self.tree)
-        )
+    def calls(self) -> set[str]:
+        """Names of the functions that it calls, without their modules."""
+        called = [node.func for node in ast.walk(self.tree) if isinstance(node, ast.Call)]
+        return {ast.unparse(function).rpartition(".")[2] for function in called}
 
     @property
     def tree(self) -> ast.FunctionDef:
@@ -106,14 +103,35 @@ def deciding(engine: str) -> dict[str, tuple[int, tuple[int, ...]]]:
 
 
 def _find(known: tuple[Function, ...], mark: Mark) -> tuple[int, tuple[int, ...]] | None:
-    """The first statement that fits a mark; where none fits it whole, the function may differ."""
-    fits: list[tuple[bool, int, tuple[int, ...]]] = []
+    """The first of the statements with the mark's reason that fit the rest of the mark best."""
+    fits: list[tuple[bool, bool, int, tuple[int, ...]]] = []
     for k, function in enumerate(known):
-        other = mark.function != ANYWHERE and function.admits != (mark.function == ADMITS)
+        place = _admits(function, known) != mark.admits and mark.admits is not None
         for parents, statement in _statements(function.tree):
-            if isinstance(statement, mark.statement) and _writes(statement, mark.reason):
-                fits.append((other, k, _block(parents, statement)))
-    return min(fits, key=lambda fit: fit[0])[1:] if fits else None
+            if _writes(statement, mark.reason):
+                refusal = _refuses(parents, statement) != mark.refuses and mark.refuses is not None
+                fits.append((refusal, place, k, _block(parents, statement)))
+    return min(fits, key=lambda fit: fit[:2])[2:] if fits else None
+
+
+def _admits(function: Function, known: tuple[Function, ...]) -> bool:
+    """Does it admit waiting requests, or do only functions that admit them call it?"""
+    callers = [one for one in known if function.name in one.calls and one is not function]
+    by_callers = bool(callers) and all(one.calls & ADMITTING for one in callers)
+    return by_callers or bool(function.calls & ADMITTING)
+
+
+def _refuses(parents: tuple[ast.stmt, ...], statement: ast.stmt) -> bool:
+    """Is a refusal recorded beside it, in the same block?"""
+    inside = parents[-1] if parents else None
+    beside = [statement]
+    if isinstance(inside, ast.If):
+        beside = inside.body if statement in inside.body else inside.orelse
+    return any(
+        isinstance(node, ast.Attribute) and node.attr == "record_refusal"
+        for one in beside
+        for node in ast.walk(one)
+    )
 
 
 def _writes(statement: ast.stmt, reason: str) -> bool:
