@@ -18,12 +18,12 @@ import sys
 import click
 import numpy as np
 
-from gpu_backend import model_zoo
-from gpu_backend.calibrate import CalibrationError, fit
-from gpu_backend.calibrate_command import longest_of, mixed_scenario, rate_of, steps_of
+from gpu_backend.calibration.command import longest_of, mixed_scenario, rate_of, steps_of
+from gpu_backend.calibration.fit import CalibrationError, fit
 from gpu_backend.device import Device, choose
-from gpu_backend.device_options import device_options
-from gpu_backend.run import POINTS, RealRun, compare, run_scenario
+from gpu_backend.engine.run import POINTS, RealRun, compare, run_scenario
+from gpu_backend.models import zoo
+from gpu_backend.terminal import device_options
 from sim.latency import model as latency_model
 from sim.results.run import workload_of
 
@@ -50,7 +50,7 @@ def main(model: str, repeats: int, kind: str, dtype: str, threads: int | None) -
         for place, (factor, runs) in enumerate(others.items()):
             runs.append(served(model, device, factor * rate, OTHER_SEED + place))
         fixed.append(served(model, device, ALL_AT_ONCE_PER_S, OTHER_SEED))
-    quiet = [run for run in rounds if run.served.contaminated_why is None]
+    quiet = [run for run in rounds if run.output.contaminated_why is None]
     print(f"rounds to calibrate on: {repeats}, quiet {len(quiet)}")
     try:
         found = fit(
@@ -76,7 +76,7 @@ def main(model: str, repeats: int, kind: str, dtype: str, threads: int | None) -
 
 def served(model: str, device: Device, rate: float, seed: int) -> RealRun:
     """Random mixed requests."""
-    longest = model_zoo.load(model, device).model.architecture.shape.max_model_len
+    longest = zoo.load(model, device).model.architecture.shape.max_model_len
     scenario = mixed_scenario(rate, seed, longest)
     workload, _ = workload_of(scenario)
     return run_scenario(scenario, workload, device, model=model)
@@ -85,7 +85,7 @@ def served(model: str, device: Device, rate: float, seed: int) -> RealRun:
 def one_plan(runs: list[RealRun], times: np.void) -> float:
     """Print how far the very same steps are from their own median, and the profile from it;
     returns the latter."""
-    seconds = np.stack([run.served.times["whole_s"] for run in runs])
+    seconds = np.stack([run.output.times["whole_s"] for run in runs])
     median = np.median(seconds, axis=0)
     foretold = compare(runs[0], times).step_s
     noise, error = (float(np.abs(x / median - 1.0).mean()) for x in (seconds, foretold))
@@ -99,7 +99,7 @@ def one_plan(runs: list[RealRun], times: np.void) -> float:
 def told(factor: float, runs: list[RealRun], times: np.void) -> float:
     """Print a rate's line; the largest median difference of a figure."""
     comparisons = [compare(run, times) for run in runs]
-    relative = [c.step_s / c.run.served.times["whole_s"] - 1.0 for c in comparisons]
+    relative = [c.step_s / c.run.output.times["whole_s"] - 1.0 for c in comparisons]
     differences = {
         f"{block[:-2]} {point}": [c.difference[block][point] for c in comparisons]
         for block in BLOCKS
@@ -112,7 +112,7 @@ def told(factor: float, runs: list[RealRun], times: np.void) -> float:
     error, bias = (
         float(np.median([reckon(x) for x in relative])) for reckon in (absolute, np.mean)
     )
-    quiet = sum(run.served.contaminated_why is None for run in runs)
+    quiet = sum(run.output.contaminated_why is None for run in runs)
     print(
         f"{factor:g} x the rate, {len(runs)} runs, {quiet} quiet: step MAPE {error:.1%}, bias "
         f"{bias:+.1%}; median (worst): {cells}"

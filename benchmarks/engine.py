@@ -29,16 +29,17 @@ import click
 import numpy as np
 import torch
 
-from gpu_backend import architecture, smollm2, texts, tokenizer, weights
-from gpu_backend.asked import Asked, ask
 from gpu_backend.device import Device, choose
-from gpu_backend.device_options import device_options
-from gpu_backend.executor import Executor
-from gpu_backend.machine import bandwidth, gemm_flops
-from gpu_backend.model_zoo import Loaded
-from gpu_backend.run import make_runner
-from gpu_backend.runner import Runner
-from gpu_backend.serving import Served, serve
+from gpu_backend.engine.executor import Executor
+from gpu_backend.engine.loop import RunOutput, serve
+from gpu_backend.engine.machine_limits import bandwidth, gemm_flops
+from gpu_backend.engine.request_inputs import RequestInputs, make_inputs
+from gpu_backend.engine.run import make_runner
+from gpu_backend.engine.runner import Runner
+from gpu_backend.models import architecture, smollm2, tokenizer, weights
+from gpu_backend.models.zoo import Loaded
+from gpu_backend.prompts import corpus
+from gpu_backend.terminal import device_options
 from sim.core.requests import Table
 from sim.core.state import POLICY, records
 from sim.engines.knobs.vllm_v1 import VllmV1
@@ -99,8 +100,8 @@ class Ours:
         self.runner: Runner
         self.runner, self.backend = make_runner(loaded, self.policy, device)
 
-    def serve(self, asked: Asked) -> Served:
-        served = serve(asked, self.policy, Executor(self.runner, asked))
+    def serve(self, inputs: RequestInputs) -> RunOutput:
+        served = serve(inputs, self.policy, Executor(self.runner, inputs))
         assert served.error is None, served.error
         return served
 
@@ -145,13 +146,13 @@ def timed(work: Callable[[], int]) -> float:
 
 def decode_step_s(ours: Ours, text: np.ndarray) -> float:
     """Median whole step of one request that decodes around DECODE_CONTEXT tokens."""
-    served = ours.serve(ask([text[: DECODE_CONTEXT - OUTPUT // 2]], OUTPUT))
+    served = ours.serve(make_inputs([text[: DECODE_CONTEXT - OUTPUT // 2]], OUTPUT))
     return float(np.median(served.times["whole_s"][2:]))
 
 
 def prefill_step_s(ours: Ours, text: np.ndarray) -> float:
     """The step of one whole prompt of LONG_PROMPT tokens."""
-    served = ours.serve(ask([text[:LONG_PROMPT]], 1))
+    served = ours.serve(make_inputs([text[:LONG_PROMPT]], 1))
     assert len(served.times) == 1
     return float(served.times["whole_s"][0])
 
@@ -175,14 +176,14 @@ def main(kind: str, dtype: str, threads: int | None, rounds: int) -> None:
         peer = transformers.AutoModelForCausalLM.from_pretrained(
             folder, dtype=device.dtype, attn_implementation="sdpa"
         ).to(device.torch_device)
-    text = texts.text_tokens(loaded)
+    text = corpus.text_tokens(loaded)
     prompts = [text[k * PROMPT : (k + 1) * PROMPT] for k in range(REQUESTS)]
     lists = [prompt.tolist() for prompt in prompts]
-    asked = ask(prompts, OUTPUT)
+    inputs = make_inputs(prompts, OUTPUT)
     batch, single = Ours(loaded, device, 512), Ours(loaded, device, 512)
 
     def ours() -> int:
-        return sum(map(len, batch.serve(asked).outputs))
+        return sum(map(len, batch.serve(inputs).outputs))
 
     contenders: dict[str, Callable[[], int]] = {
         "this engine": ours,

@@ -18,15 +18,15 @@ before = signal.signal(signal.SIGINT, lambda number, frame: os._exit(INTERRUPTED
 try:
     import click
 
-    from gpu_backend import model_zoo, presets, smollm2
-    from gpu_backend.calibrate_command import calibrate_command
+    from gpu_backend.calibration.command import calibrate_command
     from gpu_backend.device import OutOfMemory, choose
-    from gpu_backend.device_options import device_options
-    from gpu_backend.run import BLOCKS, POINTS, Comparison, RealRun, compare, run_scenario
-    from gpu_backend.sampling import Sampling
-    from gpu_backend.serve_check import serve_check_command
-    from gpu_backend.temperatures import TEMPERATURES
-    from gpu_backend.terminal import cancel_once_begun, progress_line
+    from gpu_backend.engine import presets
+    from gpu_backend.engine.presets import TEMPERATURES
+    from gpu_backend.engine.run import BLOCKS, POINTS, Comparison, RealRun, compare, run_scenario
+    from gpu_backend.engine.sampling import Sampling
+    from gpu_backend.models import smollm2, zoo
+    from gpu_backend.serve_check.command import serve_check_command
+    from gpu_backend.terminal import cancel_once_begun, device_options, progress_line
     from sim.results.run import workload_of
     from sim.scenario.load import Scenario, load_scenario
 finally:
@@ -50,7 +50,7 @@ def models_command() -> None:
     device = choose()
     where = f"{device.title}, {device.dtype_name}, {device.threads} CPU threads"
     click.echo(f"runs on {where}")
-    for offer in model_zoo.offers(device):
+    for offer in zoo.offers(device):
         click.echo(f"{offer.name:<{LABEL}}{offer.title:<{TITLE}}{offer.state}")
     click.echo("or the path of a folder with config.json and safetensors: Llama, Qwen2, Qwen3")
 
@@ -75,7 +75,7 @@ def stage_words(stage: str, share: float | None) -> str:
 
 
 @gpu_backend.command("run")
-@click.option("--model", default=model_zoo.DEFAULT, show_default=True, help="See `models`.")
+@click.option("--model", default=zoo.DEFAULT, show_default=True, help="See `models`.")
 @click.option("--scenario", type=click.Path(path_type=Path), help="Default: chats, a long prompt.")
 @click.option(
     "--seed", type=click.IntRange(0, 2**63 - 1), help="Overrides the seed of the scenario."
@@ -113,10 +113,10 @@ def run_command(
             cancelled=cancel_once_begun(),
             on_update=lambda update: show(update.words),
         )
-    for note in (*notes, *run.order.notes, *notes_of(wanted, run)):
+    for note in (*notes, *run.job.notes, *notes_of(wanted, run)):
         click.echo(f"note: {note}", err=True)
-    if run.served.error is not None:
-        raise click.ClickException(run.served.error)
+    if run.output.error is not None:
+        raise click.ClickException(run.output.error)
     comparison = compare(run)
     if as_json:
         click.echo(json.dumps(comparison.report(), indent=2, allow_nan=False))
@@ -131,8 +131,8 @@ def notes_of(scenario: Scenario, run: RealRun) -> list[str]:
         status = run.recording.status
         reason = run.recording.reason or status
         notes.append(reason if reason.startswith(status) else f"{status}: {reason}")
-    if run.served.contaminated_why is not None:
-        why = run.served.contaminated_why
+    if run.output.contaminated_why is not None:
+        why = run.output.contaminated_why
         notes.append(f"the machine was not quiet, so the times are not reliable: {why}")
     if scenario.replicas[0].latency.kind in ("linear", "roofline"):
         notes.append("simulated with a first guess: this machine's bandwidth and GEMM peak")
@@ -161,7 +161,7 @@ def table(comparison: Comparison) -> str:
         )
     for r in range(len(run.recording.requests)):
         text = " ".join(run.text(r).split())[:SHOWN_TEXT]
-        lines.append(f"{run.order.workload.label(r):<{LABEL}}{text}")
+        lines.append(f"{run.job.workload.label(r):<{LABEL}}{text}")
     return "\n".join(lines)
 
 

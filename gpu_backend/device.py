@@ -9,6 +9,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import torch
 
 __all__ = ["Device", "OutOfMemory", "check_memory", "choose", "free_memory", "too_little"]
@@ -109,18 +110,11 @@ KEPT_FREE = 256 << 20  # bytes, for everything that is not estimated
 
 
 def free_memory(device: Device) -> int:
-    """Bytes that can still be allocated: of the GPU, or what Linux calls available, within the
+    """Bytes that can still be allocated: of the GPU, or available memory of the host, within the
     limit of the control group."""
     if device.is_cuda:
         return int(torch.cuda.mem_get_info(device.torch_device)[0])
-    free = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-    except OSError:
-        return free
-    for line in lines:
-        if line.startswith("MemAvailable:"):
-            free = int(line.split()[1]) * 1024
+    free = int(psutil.virtual_memory().available)
     return min(free, group_limit() or free)
 
 

@@ -1,14 +1,31 @@
-"""Progress and Ctrl-C of a command."""
+"""Device options, progress and Ctrl-C of a command."""
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import click
 
 from sim.cli.commands import cancel_on_interrupt
 
-__all__ = ["cancel_once_begun", "progress_line"]
+__all__ = ["cancel_once_begun", "device_options", "progress_line"]
+
+Command = Callable[..., Any]
+
+DEVICE_OPTIONS = (
+    click.option("--device", "kind", type=click.Choice(["auto", "cuda", "cpu"]), default="auto"),
+    click.option("--dtype", type=click.Choice(["auto", "bf16", "fp32"]), default="auto"),
+    click.option("--threads", type=click.IntRange(1, 1024), help="Of the CPU; default: all."),
+)
+
+
+def device_options(command: Command) -> Command:
+    """Add --device, --dtype and --threads: the arguments kind, dtype and threads of
+    `device.choose`."""
+    for option in reversed(DEVICE_OPTIONS):
+        command = option(command)
+    return command
 
 
 @contextmanager

@@ -8,15 +8,15 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from gpu_backend import architecture
-from gpu_backend.asked import ask
 from gpu_backend.device import Device
-from gpu_backend.executor import Executor
-from gpu_backend.model_zoo import Loaded
-from gpu_backend.run import make_runner
-from gpu_backend.serving import serve
-from gpu_backend.tokenizer import ByteTokenizer
-from gpu_backend.weights import random_model
+from gpu_backend.engine.executor import Executor
+from gpu_backend.engine.loop import serve
+from gpu_backend.engine.request_inputs import make_inputs
+from gpu_backend.engine.run import make_runner
+from gpu_backend.models import architecture
+from gpu_backend.models.tokenizer import ByteTokenizer
+from gpu_backend.models.weights import random_model
+from gpu_backend.models.zoo import Loaded
 from sim.cluster import loop, simulator
 from sim.cluster.cluster_state import BOTH, DECODE, PREFILL
 from sim.cluster.topology import Topology
@@ -60,9 +60,9 @@ def decode_steps() -> None:
     device = Device(torch.device("cpu"), torch.float32, 1, "CPU")
     model = random_model(architecture.Architecture(shape), device)
     policy = policy_rows()
-    asked = ask([[1, 2, 3]], 2)
+    inputs = make_inputs([[1, 2, 3]], 2)
     runner, _ = make_runner(Loaded("", "", model, ByteTokenizer(), random=True), policy, device)
-    serve(asked, policy, Executor(runner, asked))
+    serve(inputs, policy, Executor(runner, inputs))
 
 
 def main() -> None:

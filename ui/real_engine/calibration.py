@@ -27,7 +27,7 @@ class Calibrated:
 
 def calibrate(finished: Finished) -> Calibrated:
     """Fit all measured steps of the shown runs. CalibrationError says why they do not do."""
-    from gpu_backend.calibrate import fit
+    from gpu_backend.calibration.fit import fit
 
     runs = [one.run for one in finished.runs]
     steps = np.concatenate([run.recording.steps for run in runs]).view(np.recarray)
@@ -93,13 +93,13 @@ def panel(finished: Finished) -> None:
 
 def not_quiet(finished: Finished) -> str | None:
     """Why the times of the shown runs are not to be trusted, None for a quiet machine."""
-    runs = [one.run.served for one in finished.runs]
+    runs = [one.run.output for one in finished.runs]
     return next((run.contaminated_why for run in runs if run.contaminated), None)
 
 
 def take(finished: Finished) -> None:
     """The button was pressed: fit, and simulate again with what was found."""
-    from gpu_backend.calibrate import CalibrationError
+    from gpu_backend.calibration.fit import CalibrationError
 
     try:
         finished.use(calibrate(finished), times_of)

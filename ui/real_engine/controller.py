@@ -161,9 +161,9 @@ def scatter(finished: Finished) -> None:
 def quiet(finished: Finished) -> None:
     """Whether the times count, said aloud."""
     why = [
-        f"{one.title}: {one.run.served.contaminated_why}"
+        f"{one.title}: {one.run.output.contaminated_why}"
         for one in finished.runs
-        if one.run.served.contaminated
+        if one.run.output.contaminated
     ]
     if why:
         st.warning(
@@ -179,7 +179,7 @@ def error_line(finished: Finished) -> str:
     now = results.step_error(finished.comparisons)
     if finished.calibrated is None:
         how = "with a first guess, from this machine's memory bandwidth and its best matrix product"
-        if finished.runs[0].run.order.resolved.replicas[0].profile is not None:
+        if finished.runs[0].run.job.resolved.replicas[0].profile is not None:
             how = "with the scenario's measured profile"
         return f"Step times, simulated {how}: off by **{now:.0%}** in the mean."
     was = results.step_error(finished.first_guess)
@@ -198,5 +198,5 @@ def generated(finished: Finished) -> None:
         run = finished.runs[0].run
         if run.loaded.random:
             st.caption(RANDOM_TEXT)
-        label = run.order.workload.label
+        label = run.job.workload.label
         st.html(tables.texts([(label(r), run.text(r)) for r in range(len(run.recording.requests))]))

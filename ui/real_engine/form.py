@@ -42,7 +42,7 @@ def start_seed() -> int:
 
 
 def temperatures() -> tuple[float, float]:
-    from gpu_backend.temperatures import TEMPERATURES
+    from gpu_backend.engine.presets import TEMPERATURES
 
     return TEMPERATURES
 

@@ -27,7 +27,7 @@ def folders(environment: Mapping[str, str] = os.environ) -> dict[str, Path]:
 
 def names() -> tuple[str, ...]:
     """The models of the page as they stand in an address."""
-    from gpu_backend import architecture
+    from gpu_backend.models import architecture
 
     shapes = (RANDOM + name for name in architecture.NAMED)
     return (*shapes, SMOLLM2, *(FOLDER + name for name in folders()))
@@ -35,7 +35,7 @@ def names() -> tuple[str, ...]:
 
 def title(name: str) -> str:
     """A model as a list of them says it."""
-    from gpu_backend import architecture
+    from gpu_backend.models import architecture
 
     if name.startswith(RANDOM):
         shape = architecture.named(name.removeprefix(RANDOM)).shape
@@ -51,7 +51,7 @@ def size(parameters: int) -> str:
 
 
 def loadable(name: str) -> str:
-    """The model as gpu_backend.model_zoo knows it. ValueError for a folder that is not allowed."""
+    """The model as gpu_backend.models.zoo knows it. ValueError for a folder that is not allowed."""
     if not name.startswith(FOLDER):
         return name
     found = folders().get(name.removeprefix(FOLDER))

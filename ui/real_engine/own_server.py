@@ -34,7 +34,7 @@ def panel() -> None:
 
 def ask_or_explain() -> None:
     """Off unless the operator names hosts."""
-    from gpu_backend import address as endpoints
+    from gpu_backend.serve_check import endpoint_policy as endpoints
 
     hosts = endpoints.named_hosts()
     if hosts:
@@ -81,8 +81,8 @@ def ask(hosts: tuple[str, ...]) -> None:
 
 def start(url: str, model: str, gpu: str) -> None:
     """Ask for the measurement."""
-    from gpu_backend import address as endpoints
-    from gpu_backend.jobs import QueueFull, RunQueue
+    from gpu_backend.engine.jobs import QueueFull, RunQueue
+    from gpu_backend.serve_check import endpoint_policy as endpoints
 
     if not QUEUES:
         QUEUES.append(RunQueue())
@@ -118,8 +118,8 @@ def measured(
     endpoint: Any, scenario: Scenario, uploads: Any, job: Any, model: str | None = None
 ) -> dict[str, Any]:
     """Send the workload; the report of serve-check. `model` None: the first that it lists."""
-    from gpu_backend.endpoint import Caps, Client, measure
-    from gpu_backend.serve_figures import compare
+    from gpu_backend.serve_check.client import Caps, Client, measure
+    from gpu_backend.serve_check.figures import compare
 
     def tell(done: int, total: int) -> None:
         job.progress = (done, total)

@@ -1,7 +1,7 @@
 """From choices to what is run: a scenario for each of the one or two runs. Pure, no Streamlit.
 
-The page's own workloads are gpu_backend.presets with arrivals that suit any machine: the long
-prompt comes while the chats decode, whether a step takes 2 ms or 200.
+The page's own workloads are gpu_backend.engine.presets with arrivals that suit any machine: the
+long prompt arrives while the chats decode, whether a step takes 2 ms or 200.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a reader asks for. `model` as gpu_backend.model_zoo names it; the last run of a plan
+    """What a reader asks for. `model` as gpu_backend.models.zoo names it; the last run of a plan
     that has two is there to compare the first with."""
 
     model: str
@@ -47,7 +47,7 @@ class Plan:
 
 def scenario_of(preset: str, rate_per_s: float = RATE_PER_S) -> Scenario:
     """A workload of the page under vLLM V1."""
-    from gpu_backend import presets
+    from gpu_backend.engine import presets
 
     data: dict[str, Any] = deepcopy(presets.PRESETS[preset])
     classes = data["workload"]["classes"]

@@ -118,7 +118,7 @@ def headline(ran: Sequence[RunResult]) -> str:
 
 def spans(run: Any) -> str:
     """Where the measured time of the steps went."""
-    times = run.served.times
+    times = run.output.times
     whole = float(times["whole_s"].sum())
     if whole <= 0:
         return ""
@@ -181,8 +181,8 @@ def figures_of(recording: Any) -> tuple[Parts, ...]:
 
 def as_result(run: Any, recording: Any, limit_s: float) -> Result:
     """A trace as the lanes want it, with the limit above which they mark a gap."""
-    resolved = run.order.resolved
+    resolved = run.job.resolved
     data = resolved.scenario.model_dump(mode="json")
     data["slo"] = (data["slo"] or {}) | {"itl_s": limit_s}
     resolved = replace(resolved, scenario=parse_scenario(data))
-    return Result(resolved=resolved, workload=run.order.workload, recording=recording, notes=())
+    return Result(resolved=resolved, workload=run.job.workload, recording=recording, notes=())

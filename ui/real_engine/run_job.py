@@ -79,7 +79,7 @@ class JobHandle:
     @property
     def place(self) -> int:
         """How many run or wait before it."""
-        return int(self.queue.place(self.in_line))
+        return int(self.queue.position(self.in_line))
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class RunResult:
 def begin(plan: Plan, uploads: Mapping[str, bytes]) -> JobHandle:
     """Ask for a plan. QueueFull in words where too many wait; ImportError without PyTorch."""
     from gpu_backend.device import choose
-    from gpu_backend.jobs import queue_for
+    from gpu_backend.engine.jobs import queue_for
 
     device = choose()
     queue = queue_for(device)
@@ -125,18 +125,18 @@ class Tab:
 
 def carry_out(plan: Plan, uploads: Mapping[str, bytes], device: Any, job: Any) -> list[RunResult]:
     """Every run of a plan, one after the other; a run that fails is the last."""
-    from gpu_backend import model_zoo
-    from gpu_backend.run import run_scenario
-    from gpu_backend.sampling import Sampling
+    from gpu_backend.engine.run import run_scenario
+    from gpu_backend.engine.sampling import Sampling
+    from gpu_backend.models import zoo
 
     def over() -> bool:
-        return bool(job.cancelled()) or time.monotonic() - job.looked_at_s > LEFT_S
+        return bool(job.cancelled()) or time.monotonic() - job.last_polled_s > LEFT_S
 
     done: list[RunResult] = []
     for k, part in enumerate(plan.parts):
         workload, notes = workload_of(part.scenario, uploads=uploads)
         live = job.progress = Live(part.title, k, len(plan.parts), workload)
-        loaded = model_zoo.load(plan.model, device)
+        loaded = zoo.load(plan.model, device)
         longest = loaded.model.architecture.shape.max_model_len
         workload, cuts = with_shorter_prompts(workload, longest)
         live.workload, live.decode = workload, loaded.tokenizer.decode
@@ -149,8 +149,8 @@ def carry_out(plan: Plan, uploads: Mapping[str, bytes], device: Any, job: Any) -
             cancelled=over,
             on_update=live.take,
         )
-        done.append(RunResult(part.title, without_weights(run), (*notes, *cuts, *run.order.notes)))
-        if run.served.error is not None or over():
+        done.append(RunResult(part.title, without_weights(run), (*notes, *cuts, *run.job.notes)))
+        if run.output.error is not None or over():
             break
     return done
 
@@ -184,7 +184,7 @@ def with_shorter_prompts(workload: Workload, longest: int) -> tuple[Workload, li
 
 
 def is_fetched() -> bool:
-    from gpu_backend import smollm2
+    from gpu_backend.models import smollm2
 
     return smollm2.is_fetched()
 
@@ -195,8 +195,8 @@ Download = BackgroundJob[tuple[str, float | None], None]
 
 def fetch() -> Download:
     """Download SmolLM2; the job's `progress` is (stage, share or None)."""
-    from gpu_backend import smollm2
-    from gpu_backend.jobs import RunQueue
+    from gpu_backend.engine.jobs import RunQueue
+    from gpu_backend.models import smollm2
 
     if not DOWNLOADS:
         DOWNLOADS.append(RunQueue())

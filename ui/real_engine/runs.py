@@ -24,13 +24,13 @@ class Finished:
     refused: str | None = None
 
     def __post_init__(self) -> None:
-        from gpu_backend.run import compare
+        from gpu_backend.engine.run import compare
 
         self.comparisons = self.first_guess = [compare(one.run) for one in self.runs]
 
     def use(self, calibrated: Any, times_of: Callable[[Any], Any]) -> None:
         """Simulate again with what was fitted."""
-        from gpu_backend.run import compare
+        from gpu_backend.engine.run import compare
 
         self.calibrated, self.refused = calibrated, None
         self.comparisons = [compare(one.run, times_of(calibrated)) for one in self.runs]
@@ -76,11 +76,11 @@ def end(handle: JobHandle) -> None:
     state, job = kept(Runs), handle.job
     state.job = None
     runs: list[RunResult] = job.result or []
-    good = [one for one in runs if one.run.served.error is None and len(one.run.recording.steps)]
+    good = [one for one in runs if one.run.output.error is None and len(one.run.recording.steps)]
     if job.error is not None:
         state.problem = f"The run did not start: {job.error}."
-    elif runs and runs[-1].run.served.error is not None:
-        state.problem = f"The run ended in an error: {runs[-1].run.served.error}."
+    elif runs and runs[-1].run.output.error is not None:
+        state.problem = f"The run ended in an error: {runs[-1].run.output.error}."
     elif job.status == CANCELLED:
         steps = sum(len(one.run.recording.steps) for one in runs)
         state.problem = f"Cancelled after {plural(steps, 'step')}. Its results were dropped."

@@ -22,7 +22,7 @@ class Runner(Protocol):
     result: Any
     error: str | None
 
-    def look(self) -> str:
+    def poll(self) -> str:
         """The status; a queue gives up a job that is not looked at for a while."""
 
     def cancel(self) -> None: ...
@@ -58,7 +58,7 @@ class BackgroundJob(Generic[Progress, Result]):
 
     @property
     def status(self) -> str:
-        return self.runner.look()
+        return self.runner.poll()
 
     @property
     def ended(self) -> bool:
@@ -120,7 +120,7 @@ class ThreadRunner:
         self.status, self.error = status, error
         self._ended.set()
 
-    def look(self) -> str:
+    def poll(self) -> str:
         return self.status
 
     def cancel(self) -> None:

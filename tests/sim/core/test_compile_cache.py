@@ -40,8 +40,8 @@ def test_a_copy_has_the_same_key(copy: Path) -> None:
         "sim/engines/dispatch.py",
         "sim/cluster/loop.py",
         "sim/latency/model.py",
-        "gpu_backend/decode_kernels.py",
-        "gpu_backend/stored_numbers.py",
+        "gpu_backend/engine/decode_kernels.py",
+        "gpu_backend/engine/dtypes.py",
     ],
 )
 def test_an_edit_of_what_kernels_import_changes_the_key(copy: Path, file: str) -> None:
@@ -58,7 +58,7 @@ def test_an_edit_of_what_kernels_import_changes_the_key(copy: Path, file: str) -
         "sim/scenario/spec.py",
         "sim/validation/base_model.py",
         "sim/__main__.py",
-        "gpu_backend/executor.py",
+        "gpu_backend/engine/executor.py",
     ],
 )
 def test_an_edit_elsewhere_does_not(copy: Path, file: str) -> None:

@@ -6,8 +6,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gpu_backend import calibrate
-from gpu_backend.calibrate import CalibrationError, Fit, fit, predict
+from gpu_backend.calibration.fit import (
+    CalibrationError,
+    Fit,
+    fit,
+    floors,
+    load_of,
+    predict,
+    weighted_nnls,
+)
 from sim.core.recording import STEP
 from sim.core.requests import Table
 from sim.latency import profiles
@@ -63,7 +70,7 @@ def test_known_coefficients_come_back_exactly_without_noise(seed: int) -> None:
 def test_a_floor_under_the_token_term_is_found_with_the_hinge_alone() -> None:
     """The floor lies on the grid of candidates, so nothing is left over."""
     steps = mixed_steps(400)
-    floor = float(calibrate.floors(steps)[12])
+    floor = float(floors(steps)[12])
     timed(steps, prefill_token_s=0.0, decode_s=0.0, hinge_tokens=floor, hinge_token_s=1e-3)
     with_hinge, without = fit(steps, hinge=True), fit(steps)
     assert with_hinge.coefficients.hinge_tokens == floor
@@ -103,7 +110,7 @@ def test_noise_gives_no_negative_term_where_plain_least_squares_does() -> None:
     negative = 0
     for seed in range(20):
         steps = timed(mixed_steps(80, seed), 0.15, seed, prefill_pair_s=0.0, decode_context_s=0.0)
-        plain = np.linalg.lstsq(calibrate.load_of(steps), steps.duration_s, rcond=None)[0]
+        plain = np.linalg.lstsq(load_of(steps), steps.duration_s, rcond=None)[0]
         negative += bool((plain < 0).any())
         assert min(found(fit(steps, seed=seed)).values()) >= 0
     assert negative > 0
@@ -113,7 +120,7 @@ def test_relative_errors_count_alike() -> None:
     """One coefficient, two sizes of steps that disagree about it: the relative errors are balanced,
     not the seconds, of which the large steps have a hundred times more."""
     load = np.array([[1.0], [100.0]])
-    values, _ = calibrate.weighted_nnls(load, np.array([1.0, 110.0]))
+    values, _ = weighted_nnls(load, np.array([1.0, 110.0]))
     # min (x - 1)^2 + (x / 1.1 - 1)^2: x = (1 + 1 / 1.1) / (1 + 1 / 1.21)
     assert values[0] == pytest.approx((1 + 1 / 1.1) / (1 + 1 / 1.21), rel=1e-12)
 
@@ -166,7 +173,7 @@ def no_time(steps: Table) -> Table:
         (timed(mixed_steps(59)), "59 steps were measured; at least 60 are needed"),
         (no_decodes(timed(mixed_steps())), "steps hold decodes; at least 10 are needed"),
         (no_prompts(timed(mixed_steps())), "steps hold a prompt; at least 10 are needed"),
-        (no_time(timed(mixed_steps())), "a step took no time"),
+        (no_time(timed(mixed_steps())), "a step has no measured time"),
     ],
 )
 def test_steps_that_cannot_tell_are_refused(steps: Table, words: str) -> None:

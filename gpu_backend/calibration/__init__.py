@@ -1,0 +1,1 @@
+"""Step times of this machine, fitted to measured steps."""

@@ -1,0 +1,1 @@
+"""The loop that executes scheduled steps with PyTorch, and its queue of jobs."""

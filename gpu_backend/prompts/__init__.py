@@ -1,0 +1,1 @@
+"""Prompts as token ids: synthetic ones, and text from a corpus."""

@@ -1,0 +1,1 @@
+"""A check of a running OpenAI-compatible server against its simulation."""
