@@ -58,7 +58,7 @@ def schedule_prefill(state: State, replica: int, num_decoding: int) -> None:
     budget = policy.max_prefill_tokens - joining
     free = counters.num_free_blocks * policy.block_size
     room = free - joining - expected_tokens(state, replica)
-    r = chunked_request(state, replica)
+    r = chunked_request(state, replica) if num_decoding < counters.num_running else -1
     if r >= 0:
         needed = state.requests[r].num_tokens - state.requests[r].num_computed_tokens
         n = min(needed, chunk, int(room))
