@@ -149,7 +149,7 @@ class ClusterState(NamedTuple):
     latency: Table  # (R,) latency.LATENCY rows
     event_queue: Table
     loops: Table
-    flags: np.ndarray  # (S,) how the items of the step at hand end: zeros when simulated
+    flags: np.ndarray  # (S,) how the items of the current step end: zeros when simulated
     servers: Table  # (R,)
     config: Table  # (1,)
     kv_transfers: Table  # (n,), or (1,) where requests stay where they are sent

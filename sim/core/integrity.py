@@ -1,4 +1,5 @@
-"""Invariants of the state, checked the slow and obvious way. Tests call it after every step."""
+"""Invariants of the state, checked in the slowest and simplest way. Tests call it after every
+step."""
 
 import numpy as np
 
@@ -20,7 +21,7 @@ def number(table: Table, replica: int, name: str) -> int:
 
 
 def check_integrity(state: State, replica: int = 0) -> None:
-    """Raise AssertionError, with what is wrong, if the replica's state contradicts itself."""
+    """Raise AssertionError with the reason if the replica's state is inconsistent."""
     check_lists(state, replica)
     check_loading(state, replica)
     check_swapped(state, replica)
@@ -40,7 +41,7 @@ def running_ids(state: State, replica: int = 0) -> list[int]:
 
 
 def waiting_ids(state: State, replica: int = 0) -> list[int]:
-    """The waiting queue in the order in which it will be asked."""
+    """The waiting queue in the order in which its requests will be considered."""
     requests = state.requests
     if number(state.policy, replica, "priority"):
         waiting = state.heap[replica, : number(state.counters, replica, "num_waiting")].tolist()
@@ -55,7 +56,7 @@ def waiting_ids(state: State, replica: int = 0) -> list[int]:
 
 
 def free_blocks(state: State, replica: int = 0) -> list[int]:
-    """The free list from its head on; each link back must be the reverse of the one that led on."""
+    """The free list from its head; each backward link must be the reverse of the forward link."""
     blocks = state.blocks[replica]
     links: list[int] = column(blocks, "next_free").tolist()
     free: list[int] = []
@@ -85,20 +86,20 @@ def check_lists(state: State, replica: int) -> None:
     assert len(set(running) | set(waiting)) == len(running) + len(waiting), "a request stands twice"
     assert len(running) <= policy["max_num_seqs"][replica], "more run than max_num_seqs"
     num_waiting = number(state.counters, replica, "num_waiting")
-    assert len(waiting) == num_waiting, "the waiting queue lost count"
+    assert len(waiting) == num_waiting, "the length of the waiting queue is wrong"
     if waiting:
         assert waiting_queue.head(state, replica) == waiting[0], "the wrong request is at the head"
     if policy["requeue"][replica] == waiting_queue.TO_ARRIVAL_PLACE:
         order = column(requests, "arrival_order")[waiting].tolist()
-        assert order == sorted(order), "somebody waits out of order of arrival"
+        assert order == sorted(order), "the waiting queue is not in order of arrival"
     status = column(requests, "status")
     live = [r for r in running if status[r] == reasons.RUNNING]
     expected = with_status(state, replica, reasons.RUNNING)
     assert sorted(live) == expected, "running list and statuses differ"
     if policy["hold_finished"][replica]:
-        assert live or not running, "a batch outlived its last member"
+        assert live or not running, "a batch continues after its last member"
     else:
-        assert live == running, "somebody runs who has ended"
+        assert live == running, "a request that has ended is in running"
     slots = column(requests, "slot")[holders(state, replica)].tolist()
     num_unused = number(state.counters, replica, "num_free_slots")
     unused = state.free_slots[replica, :num_unused].tolist()
@@ -108,15 +109,15 @@ def check_lists(state: State, replica: int) -> None:
 
 
 def holders(state: State, replica: int) -> list[int]:
-    """Who holds KV there: those that run, those whose KV comes from elsewhere, and prefill legs
-    whose KV has not been fetched yet."""
+    """The requests that hold KV on the replica: running requests, requests whose KV is computed
+    elsewhere, and prefill requests whose KV has not been transferred yet."""
     here = column(state.requests, "replica") == replica
     found: list[int] = np.flatnonzero(here & (column(state.requests, "slot") >= 0)).tolist()
     return found
 
 
 def check_loading(state: State, replica: int) -> None:
-    """Requests whose KV comes from elsewhere hold blocks for it, and are counted."""
+    """Requests whose KV comes from elsewhere hold blocks for it, and the counter includes them."""
     requests = columns(state.requests)
     loading = listed(state, replica, "loading")
     expected = with_status(state, replica, reasons.LOADING, reasons.LOADED)
@@ -127,13 +128,13 @@ def check_loading(state: State, replica: int) -> None:
         assert requests["capacity"][r] >= requests["load_tokens"][r], f"request {r} lacks blocks"
     allowed = set(running_ids(state, replica)) | set(loading)
     for r in set(holders(state, replica)) - allowed:
-        words = f"request {r} holds KV for nothing"
+        words = f"request {r} holds KV without need"
         assert number(state.policy, replica, "hold_for_transfer"), words
         assert requests["status"][r] == reasons.FINISHED, words
 
 
 def check_swapped(state: State, replica: int) -> None:
-    """The swapped hold host memory, no blocks, and stand with the first to have arrived on top."""
+    """Swapped requests hold host memory and no blocks; the top of the stack arrived first."""
     requests, policy = state.requests, columns(state.policy)
     swapped = listed(state, replica, "swapped")
     expected = with_status(state, replica, reasons.SWAPPED)
@@ -141,7 +142,7 @@ def check_swapped(state: State, replica: int) -> None:
     num_running = number(state.counters, replica, "num_running")
     assert num_running + len(swapped) <= policy["max_num_seqs"][replica]
     order = column(requests, "arrival_order")[swapped].tolist()
-    assert order == sorted(order, reverse=True), "who was swapped out later arrived later"
+    assert order == sorted(order, reverse=True), "the swapped stack is not in order of arrival"
     held = int(column(requests, "num_host_blocks")[swapped].sum())
     num_free = number(state.counters, replica, "num_free_host_blocks")
     assert num_free == policy["num_host_blocks"][replica] - held >= 0, "host blocks leak"
@@ -162,16 +163,15 @@ def check_blocks(state: State, replica: int) -> None:
     assert (references == column(blocks, "references")).all(), "reference counts are off"
     free = free_blocks(state, replica)
     num_free = number(state.counters, replica, "num_free_blocks")
-    assert len(free) == num_free, "the number of free blocks is off"
+    assert len(free) == num_free, "the number of free blocks is wrong"
     usable = references[: number(state.policy, replica, "num_gpu_blocks")]
     assert sorted([0, *free]) == np.flatnonzero(usable == 0).tolist(), "blocks leak"
 
 
 def check_prefix_cache(state: State, replica: int, *, planned: bool = False) -> None:
-    """Cached blocks stand in their bucket once; a held one is full, computed, and where it says.
+    """A cached block is in its bucket once; one in use is full, computed, and has the right place.
 
-    Between schedule() and complete() (`planned`) blocks may be full of tokens of this very step.
-    """
+    Between schedule() and complete() (`planned`), blocks may be full of tokens of this step."""
     blocks, policy = state.blocks[replica], columns(state.policy)
     cached = np.flatnonzero(column(blocks, "hash") >= 0)
     names = ("previous_in_bucket", "next_in_bucket")
