@@ -29,7 +29,7 @@ def chromium() -> str:
 
 @contextlib.contextmanager
 def app() -> Iterator[tuple[str, int]]:
-    """Start the app on a free port; gives its address and its process id."""
+    """Start the app on a free port; yields its address and its process id."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

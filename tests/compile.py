@@ -43,7 +43,7 @@ def together(role: int, other: int, *names: str) -> None:
     table, runs = request_table(TWO)
     policy = np.concatenate([policy_rows(name) for name in names]).view(np.recarray)
     topology = Topology((role, other), kv_token_bytes=(1.0, 1.0), disaggregated=role != other)
-    limits = simulator.Limits(max_steps=1)  # cut short, which winds up
+    limits = simulator.Limits(max_steps=1)  # cut short, which runs finalize
     simulator.run(table, runs, policy, linear_latency(2), topology=topology, limits=limits)
 
 

@@ -123,7 +123,9 @@ def check_loading(state: State, replica: int) -> None:
     expected = with_status(state, replica, reasons.LOADING, reasons.LOADED)
     assert sorted(loading) == expected, "loading list and statuses differ"
     loaded = sum(requests["status"][r] == reasons.LOADED for r in loading)
-    assert loaded == number(state.counters, replica, "num_loaded"), "loaded requests lost count"
+    assert loaded == number(state.counters, replica, "num_loaded"), (
+        "the number of loaded requests is wrong"
+    )
     for r in loading:
         assert requests["capacity"][r] >= requests["load_tokens"][r], f"request {r} lacks blocks"
     allowed = set(running_ids(state, replica)) | set(loading)

@@ -1,6 +1,6 @@
 """The operations on scheduler state, shared by all engines and executors.
 
-An engine decides, these functions change the state. Within a step an engine calls
+The kernel of an engine decides; these functions change the state. Within a step it calls
 `schedule_tokens`, `admit`, `preempt`, `swap_out`, `swap_in`, `ignore`. Between two steps an
 executor, simulated or real, calls `add`, `complete`, `abort` and `cancel_step`. It needs no others,
 except `dispatch.schedule`."""
