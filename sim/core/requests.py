@@ -44,7 +44,7 @@ REQUEST = np.dtype(
         ("arrival_s", np.float64),  # inf: released by a closed loop
         ("abort_after_s", np.float64),  # inf: never
         ("first_run", np.int64),  # its content: rows of the run table
-        ("load_tokens", np.int64),  # of its first tokens KV lies elsewhere and will be loaded
+        ("load_tokens", np.int64),  # first tokens whose KV is loaded from elsewhere
         ("output_base", np.int64),  # token id of its first output; the following ones count up
         ("num_runs", np.int32),
         ("loop", np.int32),  # closed loop it belongs to, -1 for none
