@@ -22,10 +22,7 @@ CLOCK = np.dtype(
         ("num_active_transfers", np.int64),
         ("transfers_at_s", np.float64),  # the time up to which their bytes are counted
         ("next_transfer_s", np.float64),  # when the next transfer changes, inf for never
-        (
-            "replica",
-            np.int64,
-        ),  # the replica to step; a constant would compile every callee once more
+        ("replica", np.int64),  # the one to step; a constant would compile every callee again
         ("stuck_request", np.int64),
         ("record_items", np.int64),
     ],
