@@ -7,11 +7,13 @@ of its own.
 """
 
 import logging
+import multiprocessing
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,7 @@ from sim.cluster import loop, simulator
 from sim.core.recording import STEP
 from sim.engines import dispatch
 from sim.engines.registry import DEFAULT_ENGINE, ENGINES, EngineSpec
+from sim.latency import model as latency_model
 from sim.results.run import simulate, workload_of
 from sim.scenario.load import Scenario, parse_scenario, resolve
 from sim.workload.workload import to_requests
@@ -68,8 +71,9 @@ def first_runs() -> None:
 def small_kernels() -> None:
     """The step time and its parts: they compile in a second, and a page with dials asks for them
     at every move."""
-    scenario = tiny(ENGINES[0])
-    step_breakdown.of_steps(resolve(scenario).latency[0], np.zeros(0, STEP).view(np.recarray))
+    step = np.zeros(1, STEP).view(np.recarray)
+    for latency in (latency_model.unit_row(), latency_model.measured({})):
+        step_breakdown.of_steps(latency, step)
     open_pages(("two_phases",))
 
 
@@ -132,31 +136,43 @@ def parts() -> list[tuple[str, Callable[[], None]]]:
     return found
 
 
-def compile_all(echo: Callable[[str], None]) -> None:
-    """Compile every part, where no other process does."""
-    with kernels.lock() as free:
+def compile_part(number: int) -> str:
+    """Compile one of `parts()`; returns its name."""
+    name, work = parts()[number]
+    work()
+    return name
+
+
+def compile_all(
+    jobs: int = 1, echo: Callable[[str], None] = lambda line: None, *, wait: bool = False
+) -> None:
+    """Compile every part in `jobs` processes, unless another process does; `wait` for that one."""
+    with kernels.lock(wait=wait) as free:
         if not free or kernels.are_compiled():
             return
-        begin, todo = time.monotonic(), parts()
-        for done, (name, work) in enumerate(todo):
-            kernels.set_progress(kernels.Progress(done=done, total=len(todo), part=name))
-            work()
-            echo(f"compiled {done + 1} of {len(todo)}: {name}")
-        kernels.set_progress(kernels.Progress(done=len(todo), total=len(todo)))
+        begin, total = time.monotonic(), len(parts())
+        kernels.set_progress(kernels.Progress(total=total))
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(jobs, context) as pool:
+            started = [pool.submit(compile_part, number) for number in range(total)]
+            for done, part in enumerate(as_completed(started), 1):
+                kernels.set_progress(kernels.Progress(done=done, total=total, part=part.result()))
+                echo(f"compiled {done} of {total}: {part.result()}")
         echo(f"all kernels are compiled, after {time.monotonic() - begin:.0f} s")
 
 
 @click.command()
 @click.option("--compile", "compiling", is_flag=True, help="Compile all kernels.")
+@click.option("--jobs", type=click.IntRange(1, 64), default=1, help="Processes that compile.")
 @click.option("--page", "pages", multiple=True, help="Open one page and keep its runs.")
-def main(compiling: bool, pages: tuple[str, ...]) -> None:
+def main(compiling: bool, jobs: int, pages: tuple[str, ...]) -> None:
     """Prepare what a server needs before its first page."""
     logging.getLogger("streamlit").setLevel(logging.ERROR)  # it warns that no browser is there
     if pages:
         open_pages(pages)
     elif compiling:
         os.nice(NICENESS)
-        compile_all(click.echo)
+        compile_all(jobs, click.echo)
     elif not kernels.are_compiled():
         click.echo("Preparing the pages, once after an update: under a minute ...")
         begin = time.monotonic()

@@ -49,7 +49,7 @@ def project_imports(file: Path, root: Path) -> Iterator[Path]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
             path = root.joinpath(*name.split("."))
-            for place in (path, path.parent):  # the name is a module, or stands in one
+            for place in (path, path.parent):  # the name is a module, or is in one
                 if place.with_suffix(".py").is_file():
                     yield place.with_suffix(".py")
                     break

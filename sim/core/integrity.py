@@ -83,7 +83,9 @@ def with_status(state: State, replica: int, *statuses: int) -> list[int]:
 def check_lists(state: State, replica: int) -> None:
     requests, policy = state.requests, columns(state.policy)
     running, waiting = running_ids(state, replica), waiting_ids(state, replica)
-    assert len(set(running) | set(waiting)) == len(running) + len(waiting), "a request stands twice"
+    assert len(set(running) | set(waiting)) == len(running) + len(waiting), (
+        "a request is listed twice"
+    )
     assert len(running) <= policy["max_num_seqs"][replica], "more run than max_num_seqs"
     num_waiting = number(state.counters, replica, "num_waiting")
     assert len(waiting) == num_waiting, "the length of the waiting queue is wrong"

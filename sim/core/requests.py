@@ -36,7 +36,7 @@ REQUEST = np.dtype(
         ("num_host_blocks", np.int64),  # KV blocks in host memory while it is swapped out
         ("num_cached_blocks", np.int64),  # of these, entered in the prefix cache from the start on
         ("tail_hash", np.int64),  # hash of its last entered block
-        # asked for
+        # given
         ("max_tokens", np.int32),
         ("output_len", np.int32),
         ("priority", np.int32),  # lower is more important

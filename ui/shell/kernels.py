@@ -45,7 +45,7 @@ class NotCompiled(RuntimeError):
 
 
 class Progress(BaseModel):
-    """Parts compiled so far, of how many, and the part at hand."""
+    """Parts compiled so far, of how many, and the last of them."""
 
     done: int = 0
     total: int = 0
@@ -90,11 +90,11 @@ def are_compiled() -> bool:
 
 
 @contextmanager
-def lock() -> Iterator[bool]:
-    """Whether this process is the one that compiles."""
+def lock(*, wait: bool = False) -> Iterator[bool]:
+    """Whether this process is the one that compiles. `wait`: until no other process does."""
     with open(folder() / "lock", "w") as file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         except OSError:
             yield False
             return
@@ -173,6 +173,6 @@ def show_progress() -> None:
     st.progress(
         share,
         f"The simulator is being compiled, once after an update: {now.done} of {now.total or '?'} "
-        f"parts are done{f', {now.part} is next' if now.part else ''}. What the pages open with "
-        "is ready; this run appears as soon as its part is.",
+        "parts are done. The presets that pages open with are ready; this run appears as soon as "
+        "its part is.",
     )

@@ -123,7 +123,7 @@ def test_a_stalled_run_names_its_mode() -> None:
     knobs = {"num_gpu_blocks": 130, "max_model_len": 8000}
     result = run_pools(one(2000, 500), decode_knobs=knobs)
     assert result.summary["status"] == "stalled"
-    assert "the run hangs on it" in found(result)["decode pool full"].text
+    assert "the run stalls there" in found(result)["decode pool full"].text
     assert any(note.startswith("decode pool full: ") for note in result.notes)
 
 
