@@ -22,7 +22,7 @@ test-browser:
 
 # compiled here in the order in which the browser's half comes to it, and not once more there
 test-others:
-	$(VENV)/python -m tests.compile
+	$(VENV)/python -m tests.tools.compile
 	$(VENV)/python -m pytest -m "not browser"
 
 check: .venv/develop check-web

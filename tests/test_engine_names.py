@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sim.engines.registry import ENGINE_IDS
+from tests.conftest import ROOT
 
-ROOT = Path(__file__).parents[1]
 PRODUCT = ("sim", "gpu_backend", "ui", "pages", "app.py")
 QUOTED = re.compile(rf"""["']({"|".join(ENGINE_IDS)})["']""")
 

@@ -1,18 +1,20 @@
-"""Invariants of the state, checked in the slowest and simplest way. Tests call it after every
-step."""
+"""Invariants of the state, checked the slow and obvious way. Tests call it after every step, so it
+is compiled: in plain Python a check takes longer than the test's steps do."""
 
+from typing import Any
+
+import numba
 import numpy as np
 
 from sim.core import kv_cache as kv
 from sim.core import reasons, waiting_queue
-from sim.core.compiled import njit
+from sim.core.compiled import INNER, OPTIONS
 from sim.core.requests import Table
 from sim.core.state import State, columns
 
-
-def column(table: Table, name: str) -> np.ndarray:
-    """A field of all rows."""
-    return columns(table)[name]
+# Checks allocate scratch arrays and put numbers into messages, which takes reference counts.
+checked: Any = numba.njit(**OPTIONS | {"_nrt": True})
+checked_inner: Any = numba.njit(**OPTIONS | INNER | {"_nrt": True})
 
 
 def number(table: Table, replica: int, name: str) -> int:
@@ -20,205 +22,249 @@ def number(table: Table, replica: int, name: str) -> int:
     return int(columns(table)[name][replica])
 
 
+def running_ids(state: State, replica: int = 0) -> list[int]:
+    """The running requests in list order."""
+    num_running = number(state.counters, replica, "num_running")
+    requests: list[int] = state.running[replica, :num_running].tolist()
+    return requests
+
+
+def waiting_ids(state: State, replica: int = 0) -> list[int]:
+    """The waiting requests in the order in which they will be asked."""
+    requests: list[int] = list_waiting(state, replica).tolist()
+    return requests
+
+
 def check_integrity(state: State, replica: int = 0) -> None:
-    """Raise AssertionError with the reason if the replica's state is inconsistent."""
+    """Raise AssertionError, with what is wrong, if the replica's state contradicts itself."""
+    check_all(state, replica)
+
+
+def check_prefix_cache(state: State, replica: int, *, planned: bool = False) -> None:
+    """Cached blocks stand in their bucket once; a held one is full, computed, and where it says.
+
+    Between schedule() and complete() (`planned`) blocks may be full of tokens of this very step.
+    """
+    check_cache(state, replica, planned)
+
+
+@checked
+def check_all(state: State, replica: int) -> None:
     check_lists(state, replica)
     check_loading(state, replica)
     check_swapped(state, replica)
     check_blocks(state, replica)
-    check_prefix_cache(state, replica)
+    check_cache(state, replica, False)
 
 
-def listed(state: State, replica: int, name: str) -> list[int]:
-    """The requests in one of the replica's lists: running, loading or swapped."""
-    there: np.ndarray = getattr(state, name)[replica]
-    requests: list[int] = there[: number(state.counters, replica, f"num_{name}")].tolist()
-    return requests
+@checked
+def list_waiting(state: State, replica: int) -> np.ndarray:
+    """The waiting queue: the linked list, or the heap sorted by (priority, arrival, number)."""
+    requests, counters = state.requests, state.counters[replica]
+    waiting = np.empty(len(requests), np.int64)
+    n = 0
+    if not state.policy[replica].priority:
+        r = counters.first_waiting
+        while r >= 0:
+            assert n < len(waiting), "the waiting queue has a cycle"
+            waiting[n] = r
+            n += 1
+            r = requests[r].next_waiting
+        return waiting[:n]
+    for r in state.heap[replica, : counters.num_waiting]:
+        place = n
+        while place > 0 and asked_before(state, r, waiting[place - 1]):
+            waiting[place] = waiting[place - 1]
+            place -= 1
+        waiting[place] = r
+        n += 1
+    return waiting[:n]
 
 
-def running_ids(state: State, replica: int = 0) -> list[int]:
-    return listed(state, replica, "running")
+@checked_inner
+def asked_before(state: State, a: int, b: int) -> bool:
+    """Whether `a` is ahead of `b` under the priority policy."""
+    one, other = state.requests[a], state.requests[b]
+    if one.priority != other.priority:
+        return one.priority < other.priority
+    if one.arrival_s != other.arrival_s:
+        return one.arrival_s < other.arrival_s
+    return a < b
 
 
-def waiting_ids(state: State, replica: int = 0) -> list[int]:
-    """The waiting queue in the order in which its requests will be considered."""
-    requests = state.requests
-    if number(state.policy, replica, "priority"):
-        waiting = state.heap[replica, : number(state.counters, replica, "num_waiting")].tolist()
-        priority, arrival_s = column(requests, "priority"), column(requests, "arrival_s")
-        return sorted(waiting, key=lambda r: (priority[r], arrival_s[r], r))
-    following = column(requests, "next_waiting").tolist()
-    waiting, r = [], number(state.counters, replica, "first_waiting")
-    while r >= 0:
-        waiting.append(r)
-        r = following[r]
-    return waiting
+@checked_inner
+def check_statuses(
+    state: State, replica: int, listed: np.ndarray, one: int, other: int, message: str
+) -> None:
+    """`listed`, each once, are the replica's requests with one of two statuses."""
+    found = np.zeros(len(state.requests), np.int64)
+    for r in listed:
+        found[r] += 1
+    for r in range(len(found)):
+        request = state.requests[r]
+        expected = request.replica == replica and request.status in (one, other)
+        assert found[r] == expected, message
 
 
-def free_blocks(state: State, replica: int = 0) -> list[int]:
-    """The free list from its head; each backward link must be the reverse of the forward link."""
-    blocks = state.blocks[replica]
-    links: list[int] = column(blocks, "next_free").tolist()
-    free: list[int] = []
-    block = links[0]
-    while block != 0:
-        assert len(free) < len(links), "the free list does not end"
-        free.append(block)
-        block = links[block]
-    before = column(blocks, "previous_free")[[*free, 0]]
-    assert before.tolist() == [0, *free], "the free list differs forwards and backwards"
-    return free
-
-
-def with_status(state: State, replica: int, *statuses: int) -> list[int]:
-    """The replica's requests that have one of these statuses."""
-    status = column(state.requests, "status")
-    here = column(state.requests, "replica") == replica
-    found: list[int] = np.flatnonzero(
-        here & np.logical_or.reduce([status == one for one in statuses])
-    ).tolist()
-    return found
-
-
+@checked_inner
 def check_lists(state: State, replica: int) -> None:
-    requests, policy = state.requests, columns(state.policy)
-    running, waiting = running_ids(state, replica), waiting_ids(state, replica)
-    assert len(set(running) | set(waiting)) == len(running) + len(waiting), (
-        "a request is listed twice"
-    )
-    assert len(running) <= policy["max_num_seqs"][replica], "more run than max_num_seqs"
-    num_waiting = number(state.counters, replica, "num_waiting")
-    assert len(waiting) == num_waiting, "the length of the waiting queue is wrong"
-    if waiting:
+    requests, policy, counters = state.requests, state.policy[replica], state.counters[replica]
+    running = state.running[replica, : counters.num_running]
+    waiting = list_waiting(state, replica)
+    listed = np.zeros(len(requests), np.bool_)
+    for r in running:
+        assert not listed[r], "a request is listed twice"
+        listed[r] = True
+    for r in waiting:
+        assert not listed[r], "a request is listed twice"
+        listed[r] = True
+    assert len(running) <= policy.max_num_seqs, "more requests run than max_num_seqs"
+    assert len(waiting) == counters.num_waiting, "the count of waiting requests is off"
+    if len(waiting) > 0:
         assert waiting_queue.head(state, replica) == waiting[0], "the wrong request is at the head"
-    if policy["requeue"][replica] == waiting_queue.TO_ARRIVAL_PLACE:
-        order = column(requests, "arrival_order")[waiting].tolist()
-        assert order == sorted(order), "the waiting queue is not in order of arrival"
-    status = column(requests, "status")
-    live = [r for r in running if status[r] == reasons.RUNNING]
-    expected = with_status(state, replica, reasons.RUNNING)
-    assert sorted(live) == expected, "running list and statuses differ"
-    if policy["hold_finished"][replica]:
-        assert live or not running, "a batch continues after its last member"
+    if policy.requeue == waiting_queue.TO_ARRIVAL_PLACE:
+        for i in range(1, len(waiting)):
+            before, behind = requests[waiting[i - 1]], requests[waiting[i]]
+            assert before.arrival_order <= behind.arrival_order, (
+                "a request waits out of order of arrival"
+            )
+    live = np.empty(len(running), np.int64)
+    num_live = 0
+    for r in running:
+        if requests[r].status == reasons.RUNNING:
+            live[num_live] = r
+            num_live += 1
+    words = "the running list and the statuses differ"
+    check_statuses(state, replica, live[:num_live], reasons.RUNNING, reasons.RUNNING, words)
+    if policy.hold_finished:
+        assert num_live > 0 or len(running) == 0, "a batch outlived its last request"
     else:
-        assert live == running, "a request that has ended is in running"
-    slots = column(requests, "slot")[holders(state, replica)].tolist()
-    num_unused = number(state.counters, replica, "num_free_slots")
-    unused = state.free_slots[replica, :num_unused].tolist()
-    assert sorted(slots + unused) == list(
-        range(max(int(policy["num_slots"][replica]), int(policy["max_num_seqs"][replica])))
-    ), "slots leak"
+        assert num_live == len(running), "a request that has ended is in the running list"
+    used = np.zeros(max(policy.num_slots, policy.max_num_seqs), np.int64)
+    for slot in state.free_slots[replica, : counters.num_free_slots]:
+        used[slot] += 1
+    for request in requests:
+        if request.replica == replica and request.slot >= 0:
+            used[request.slot] += 1
+    assert (used == 1).all(), "slots leak"
 
 
-def holders(state: State, replica: int) -> list[int]:
-    """The requests that hold KV on the replica: running requests, requests whose KV is computed
-    elsewhere, and prefill requests whose KV has not been transferred yet."""
-    here = column(state.requests, "replica") == replica
-    found: list[int] = np.flatnonzero(here & (column(state.requests, "slot") >= 0)).tolist()
-    return found
-
-
+@checked_inner
 def check_loading(state: State, replica: int) -> None:
-    """Requests whose KV comes from elsewhere hold blocks for it, and the counter includes them."""
-    requests = columns(state.requests)
-    loading = listed(state, replica, "loading")
-    expected = with_status(state, replica, reasons.LOADING, reasons.LOADED)
-    assert sorted(loading) == expected, "loading list and statuses differ"
-    loaded = sum(requests["status"][r] == reasons.LOADED for r in loading)
-    assert loaded == number(state.counters, replica, "num_loaded"), (
-        "the number of loaded requests is wrong"
-    )
+    """Requests whose KV comes from elsewhere hold blocks for it, and are counted. Slots belong to
+    them, to running requests, and to prefill requests whose KV has not been fetched yet."""
+    requests, counters = state.requests, state.counters[replica]
+    loading = state.loading[replica, : counters.num_loading]
+    words = "the loading list and the statuses differ"
+    check_statuses(state, replica, loading, reasons.LOADING, reasons.LOADED, words)
+    loaded = 0
+    allowed = np.zeros(len(requests), np.bool_)
     for r in loading:
-        assert requests["capacity"][r] >= requests["load_tokens"][r], f"request {r} lacks blocks"
-    allowed = set(running_ids(state, replica)) | set(loading)
-    for r in set(holders(state, replica)) - allowed:
-        words = f"request {r} holds KV without need"
-        assert number(state.policy, replica, "hold_for_transfer"), words
-        assert requests["status"][r] == reasons.FINISHED, words
+        allowed[r] = True
+        loaded += requests[r].status == reasons.LOADED
+        assert requests[r].capacity >= requests[r].load_tokens, f"request {r} lacks blocks"
+    assert loaded == counters.num_loaded, "the count of loaded requests is off"
+    for r in state.running[replica, : counters.num_running]:
+        allowed[r] = True
+    for r in range(len(requests)):
+        if requests[r].replica == replica and requests[r].slot >= 0 and not allowed[r]:
+            assert state.policy[replica].hold_for_transfer, f"request {r} holds KV for nothing"
+            assert requests[r].status == reasons.FINISHED, f"request {r} holds KV for nothing"
 
 
+@checked_inner
 def check_swapped(state: State, replica: int) -> None:
-    """Swapped requests hold host memory and no blocks; the top of the stack arrived first."""
-    requests, policy = state.requests, columns(state.policy)
-    swapped = listed(state, replica, "swapped")
-    expected = with_status(state, replica, reasons.SWAPPED)
-    assert sorted(swapped) == expected, "swapped list and statuses differ"
-    num_running = number(state.counters, replica, "num_running")
-    assert num_running + len(swapped) <= policy["max_num_seqs"][replica]
-    order = column(requests, "arrival_order")[swapped].tolist()
-    assert order == sorted(order, reverse=True), "the swapped stack is not in order of arrival"
-    held = int(column(requests, "num_host_blocks")[swapped].sum())
-    num_free = number(state.counters, replica, "num_free_host_blocks")
-    assert num_free == policy["num_host_blocks"][replica] - held >= 0, "host blocks leak"
-    assert (column(requests, "slot")[swapped] < 0).all(), "a swapped request holds a slot"
+    """Swapped requests hold host memory, no blocks; the first to have arrived is on top."""
+    requests, policy, counters = state.requests, state.policy[replica], state.counters[replica]
+    swapped = state.swapped[replica, : counters.num_swapped]
+    words = "the swapped list and the statuses differ"
+    check_statuses(state, replica, swapped, reasons.SWAPPED, reasons.SWAPPED, words)
+    assert counters.num_running + len(swapped) <= policy.max_num_seqs, (
+        "more requests run or are swapped out than max_num_seqs"
+    )
+    held = 0
+    for i in range(len(swapped)):
+        request = requests[swapped[i]]
+        held += request.num_host_blocks
+        assert request.slot < 0, "a swapped request holds a slot"
+        if i > 0:
+            assert requests[swapped[i - 1]].arrival_order >= request.arrival_order, (
+                "swapped requests are out of order of arrival"
+            )
+    num_free = policy.num_host_blocks - held
+    assert counters.num_free_host_blocks == num_free, "host blocks leak"
+    assert num_free >= 0, "host blocks leak"
 
 
+@checked_inner
 def check_blocks(state: State, replica: int) -> None:
-    requests, blocks = columns(state.requests), state.blocks[replica]
-    references = np.zeros(len(blocks), int)
-    for r in holders(state, replica):
-        held = state.block_table[replica, requests["slot"][r], : requests["num_blocks"][r]]
-        assert len(set(held.tolist())) == len(held), f"request {r} holds a block twice"
-        assert (held > 0).all(), f"request {r} holds the null block"
-        assert requests["num_computed_tokens"][r] <= requests["capacity"][r], (
+    requests, policy, counters = state.requests, state.policy[replica], state.counters[replica]
+    blocks = state.blocks[replica]
+    references = np.zeros(len(blocks), np.int64)
+    holder = np.full(len(blocks), -1)  # the last request that was seen to hold a block
+    for r in range(len(requests)):
+        request = requests[r]
+        if request.replica != replica or request.slot < 0:
+            continue
+        for block in state.block_table[replica, request.slot, : request.num_blocks]:
+            assert block > 0, f"request {r} holds the null block"
+            assert holder[block] != r, f"request {r} holds a block twice"
+            holder[block] = r
+            references[block] += 1
+        assert request.num_computed_tokens <= request.capacity, (
             f"request {r} computed more than it can hold"
         )
-        references[held] += 1
-    assert (references == column(blocks, "references")).all(), "reference counts are off"
-    free = free_blocks(state, replica)
-    num_free = number(state.counters, replica, "num_free_blocks")
-    assert len(free) == num_free, "the number of free blocks is wrong"
-    usable = references[: number(state.policy, replica, "num_gpu_blocks")]
-    assert sorted([0, *free]) == np.flatnonzero(usable == 0).tolist(), "blocks leak"
+    for block in range(len(blocks)):
+        assert blocks[block].references == references[block], "reference counts are off"
+    num_free, before, block = 0, 0, blocks[0].next_free
+    free = np.zeros(len(blocks), np.bool_)
+    while block != 0:
+        assert not free[block], "the free list has a cycle"
+        assert blocks[block].previous_free == before, "the free list differs backwards"
+        free[block] = True
+        num_free += 1
+        before, block = block, blocks[block].next_free
+    assert blocks[0].previous_free == before, "the free list differs backwards"
+    assert num_free == counters.num_free_blocks, "the number of free blocks is off"
+    for block in range(1, len(blocks)):
+        usable = block < policy.num_gpu_blocks
+        assert free[block] == (usable and references[block] == 0), "blocks leak"
 
 
-def check_prefix_cache(state: State, replica: int, *, planned: bool = False) -> None:
-    """A cached block is in its bucket once; one in use is full, computed, and has the right place.
-
-    Between schedule() and complete() (`planned`), blocks may be full of tokens of this step."""
-    blocks, policy = state.blocks[replica], columns(state.policy)
-    cached = np.flatnonzero(column(blocks, "hash") >= 0)
-    names = ("previous_in_bucket", "next_in_bucket")
-    before, after = (
-        dict(zip(cached.tolist(), column(blocks, name)[cached].tolist(), strict=True))
-        for name in names
-    )
-    buckets, found = columns(state.buckets[replica]), set()
-    for first, last in buckets[(buckets["first"] != 0) | (buckets["last"] != 0)].tolist():
-        block, previous = first, 0
+@checked
+def check_cache(state: State, replica: int, planned: bool) -> None:
+    """The body of check_prefix_cache."""
+    blocks, policy, counters = state.blocks[replica], state.policy[replica], state.counters[replica]
+    num_cached, num_found = 0, 0
+    for block in range(len(blocks)):
+        num_cached += blocks[block].hash >= 0
+    found = np.zeros(len(blocks), np.bool_)
+    for bucket in state.buckets[replica]:
+        previous, block = 0, bucket.first
         while block != 0:
-            assert block in before, "an evicted block is still in its bucket"
-            assert before[block] == previous, "a bucket is broken"
-            assert block not in found, "a block is in the cache twice"
-            found.add(block)
-            previous, block = block, after[block]
-        assert last == previous, "a bucket lost its end"
-    assert found == before.keys(), "a bucket lost blocks"
-    if not policy["enable_prefix_caching"][replica]:
+            assert blocks[block].hash >= 0, "an evicted block is still in its bucket"
+            assert blocks[block].previous_in_bucket == previous, "a bucket is broken"
+            assert not found[block], "a block is in the cache twice"
+            found[block] = True
+            num_found += 1
+            previous, block = block, blocks[block].next_in_bucket
+        assert bucket.last == previous, "a bucket lost its end"
+    assert num_found == num_cached, "a bucket lost blocks"
+    if not policy.enable_prefix_caching:
         return
-    tokens = {}
+    tokens = np.zeros(len(state.requests), np.int64)
     if planned:
-        plan = state.scheduled[replica, : number(state.counters, replica, "num_scheduled")]
-        tokens = dict(
-            zip(column(plan, "request").tolist(), column(plan, "num_tokens").tolist(), strict=True)
+        for item in state.scheduled[replica, : counters.num_scheduled]:
+            tokens[item.request] = item.num_tokens
+    for r in state.running[replica, : counters.num_running]:
+        request = state.requests[r]
+        known = request.num_computed_tokens + tokens[r]
+        assert request.num_cached_blocks == known // policy.block_size, (
+            f"request {r}: the count of its cached blocks is off"
         )
-    requests = columns(state.requests)
-    for r in running_ids(state, replica):
-        known = requests["num_computed_tokens"][r] + tokens.get(r, 0)
-        assert requests["num_cached_blocks"][r] == known // policy["block_size"][replica], (
-            f"request {r}: blocks missed"
-        )
-        k = first_mislabelled(state, replica, r)
-        assert k < 0, f"request {r}: block {k} is mislabelled"
-
-
-@njit
-def first_mislabelled(state: State, replica: int, r: int) -> int:
-    """The first of the blocks of `r` in the prefix cache with a wrong hash or place, or -1."""
-    chain, request = kv.CHAIN_START, state.requests[r]
-    for k in range(request.num_cached_blocks):
-        block = state.blocks[replica, state.block_table[replica, request.slot, k]]
-        chain = kv.block_hash(state, replica, chain, r, k)
-        if (block.hash, block.index) != (chain, k):
-            return k
-    return -1
+        chain = kv.CHAIN_START
+        for k in range(request.num_cached_blocks):
+            block = state.block_table[replica, request.slot, k]
+            chain = kv.block_hash(state, replica, chain, r, k)
+            assert blocks[block].hash == chain, f"request {r}: block {k} has a wrong hash"
+            assert blocks[block].index == k, f"request {r}: block {k} has a wrong place"

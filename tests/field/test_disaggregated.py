@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.field.field import asked, at, holds_only_with, numbers, rows_of, serve
-from tests.pools import TOKEN_BYTES_8B, run_pools
+from tests.tools.pools import TOKEN_BYTES_8B, run_pools
 
 LAYERS = 32  # of Llama-3.1-8B
 

@@ -14,7 +14,7 @@ from gpu_backend.models.kv_pool import KvPool
 from gpu_backend.models.model import Model
 from sim.core.integrity import check_integrity
 from sim.core.requests import Table
-from tests.builders import policy_rows
+from tests.tools.builders import policy_rows
 
 TEXTS = (
     "The library opens at nine, and by ten every chair near the windows is taken. ",

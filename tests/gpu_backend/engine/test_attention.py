@@ -15,9 +15,9 @@ from gpu_backend.engine.runner import MOST_GRAPH_ROWS, Runner, graph_rows
 from gpu_backend.models.batch import Batch, Rows, make_batch
 from gpu_backend.models.kv_pool import KvPool
 from gpu_backend.models.model import Model
-from tests.builders import policy_rows
 from tests.gpu_backend.conftest import CPU, Peer
 from tests.gpu_backend.harness import PROMPTS, executor_for
+from tests.tools.builders import policy_rows
 
 BLOCK = 256
 

@@ -20,9 +20,9 @@ from gpu_backend.models.batch import Batch, Rows, make_batch
 from gpu_backend.models.kv_pool import KvPool
 from gpu_backend.models.model import Model
 from gpu_backend.models.weights import keeps_plain
-from tests.builders import policy_rows
 from tests.gpu_backend.conftest import CPU, FAMILIES, Peer, load
 from tests.gpu_backend.harness import PROMPTS, executor_for, generate
+from tests.tools.builders import policy_rows
 
 BF16 = Device(torch.device("cpu"), torch.bfloat16, 1, "CPU")
 TWO_THREADS = Device(torch.device("cpu"), torch.float32, 2, "CPU")

@@ -13,9 +13,9 @@ from gpu_backend.models.model import Model
 from sim.core import reasons
 from sim.core.integrity import check_integrity
 from sim.core.state import State
-from tests.builders import policy_rows
 from tests.gpu_backend.conftest import Peer
 from tests.gpu_backend.harness import PROMPTS, check_ended, executor_for, generate
+from tests.tools.builders import policy_rows
 
 CACHING = {"enable_prefix_caching": True, "num_gpu_blocks": 120, "max_num_batched_tokens": 48}
 

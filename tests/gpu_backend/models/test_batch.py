@@ -3,7 +3,7 @@
 import numpy as np
 
 from gpu_backend.models.batch import Rows, make_batch, rows_of
-from tests.builders import Server
+from tests.tools.builders import Server
 
 TOKENS = np.arange(300).reshape(3, 100)  # request r knows the tokens 100 r ...
 

@@ -11,9 +11,9 @@ from gpu_backend.engine.request_inputs import make_inputs
 from gpu_backend.models import tokenizer
 from gpu_backend.models.batch import Rows, make_batch
 from gpu_backend.models.model import Model
-from tests.builders import policy_rows
 from tests.gpu_backend.conftest import Peer, load
 from tests.gpu_backend.harness import TEXTS, executor_for, generate
+from tests.tools.builders import policy_rows
 
 NUM_TOKENS = 48
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-ROOT = Path(__file__).parents[3]
+from tests.conftest import ROOT
+
 PAGE = ROOT / "docs" / "adding-a-policy.md"
 TOY = "shortest_prompt_first"
 
 BY_HAND = f"""
-from tests.builders import Server
+from tests.tools.builders import Server
 server = Server([(30, 4), (9, 4), (20, 4), (9, 4)], engine="{TOY}", max_num_batched_tokens=32)
 server.add(0, 1, 2, 3)
 assert server.step() == [(1, 9, 0), (3, 9, 0), (2, 14, 0)], "shortest first, the third is cut"

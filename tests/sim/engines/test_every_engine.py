@@ -21,8 +21,8 @@ from sim.core.integrity import check_integrity
 from sim.engines import dispatch
 from sim.engines.knobs.translation import SharedKnobs, knobs_of, knobs_under, shared_knobs
 from sim.engines.registry import ENGINE_IDS, ENGINES, EngineSpec, engine_spec
-from tests.builders import Server, linear_latency, policy_rows, request_table
 from tests.conftest import CASES
+from tests.tools.builders import Server, linear_latency, policy_rows, request_table
 
 LENGTH = 128  # no request is longer
 

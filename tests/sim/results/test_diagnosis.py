@@ -11,7 +11,7 @@ from sim.cli import main as command_line
 from sim.results.diagnosis import Finding
 from sim.results.run import Result
 from tests.field.field import asked, serve
-from tests.pools import GIGABIT, one, pools, prefill_s, run_pools
+from tests.tools.pools import GIGABIT, one, pools, prefill_s, run_pools
 
 POISSON = {"kind": "poisson", "rate_per_s": 8}
 

@@ -16,7 +16,7 @@ from sim.results.run import simulate
 from sim.scenario.load import ScenarioError, load_scenario, parse_scenario, resolve
 from tests.conftest import EXAMPLES
 from tests.field.field import asked
-from tests.pools import one, pools, run_pools
+from tests.tools.pools import one, pools, run_pools
 
 FLAGS = {
     "--tensor-parallel-size",

@@ -12,7 +12,7 @@ from sim.results.run import Result, simulate
 from sim.scenario.load import load_scenario
 from tests.conftest import EXAMPLES
 from tests.field.field import asked
-from tests.pools import run_pools
+from tests.tools.pools import run_pools
 
 PHASES = {"X", "M", "C"}
 

@@ -4,7 +4,6 @@ import math
 import random
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,9 +11,8 @@ import pytest
 from sim.core import reasons
 from sim.core import scheduler_ops as ops
 from sim.core.integrity import check_integrity, check_prefix_cache, waiting_ids
-from tests.builders import Server
-
-ROOT = Path(__file__).parent.parent
+from tests.conftest import ROOT
+from tests.tools.builders import Server
 
 
 def server(asked: list[tuple[int, int]], contents: Any = None, **knobs: Any) -> Server:
@@ -431,7 +429,10 @@ def test_a_policy_does_not_know_where_eos_falls() -> None:
 
 
 def test_plain_python_equals_compiled() -> None:
-    script = "from tests import test_sglang as t; print([t.churn(seed)[1] for seed in range(4)])"
+    script = (
+        "from tests.sim.engines.test_sglang import churn; "
+        "print([churn(seed)[1] for seed in range(4)])"
+    )
     outputs = []
     for switch in ("0", "1"):
         environment = {"NUMBA_DISABLE_JIT": switch, "PYTHONPATH": str(ROOT)}

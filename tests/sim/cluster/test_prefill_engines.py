@@ -8,8 +8,8 @@ import pytest
 
 from sim.cluster.cluster_state import PREFILL
 from sim.core import reasons
-from tests.builders import linear_latency, policy_rows
-from tests.test_cluster import random_fleet, rows_of, run_checked, table_of
+from tests.sim.cluster.test_cluster import random_fleet, rows_of, run_checked, table_of
+from tests.tools.builders import linear_latency, policy_rows
 
 SMALL: dict[str, dict[str, Any]] = {
     "vllm_v0": {

@@ -9,8 +9,8 @@ import pytest
 from sim import replay
 from sim.cluster import simulator
 from sim.core import reasons
-from tests.builders import Server, linear_latency, policy_rows, request_table
 from tests.conftest import CASES
+from tests.tools.builders import Server, linear_latency, policy_rows, request_table
 
 FILES = sorted((CASES / "static_padded").glob("*.json"))
 

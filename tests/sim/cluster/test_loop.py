@@ -9,7 +9,7 @@ from sim.cluster import simulator
 from sim.cluster.simulator import Limits
 from sim.core import reasons
 from sim.core.recording import Recording
-from tests.builders import linear_latency, policy_rows, request_table
+from tests.tools.builders import linear_latency, policy_rows, request_table
 
 PREFILL_S, DECODE_S, STEP_S = 12e-6, 40e-6, 5e-3
 NO_LIMITS = Limits()

@@ -15,10 +15,10 @@ from sim.core.requests import empty_requests
 from sim.results.run import simulate
 from sim.scenario.load import parse_scenario
 from sim.workload.prompt_tokens import run_table
-from tests.builders import linear_latency, policy_rows
 from tests.field.field import asked
-from tests.pools import TOKEN_BYTES_8B, pools
-from tests.test_cluster import TOKEN_BYTES, run_checked
+from tests.sim.cluster.test_cluster import TOKEN_BYTES, run_checked
+from tests.tools.builders import linear_latency, policy_rows
+from tests.tools.pools import TOKEN_BYTES_8B, pools
 
 # --- clients that go away -------------------------------------------------------------------------
 

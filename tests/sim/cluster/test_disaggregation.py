@@ -15,7 +15,7 @@ from sim.cluster.cluster_state import (
 from sim.core import reasons
 from sim.results.run import Result
 from tests.field.field import asked, at, token_times
-from tests.pools import (
+from tests.tools.pools import (
     DECODE_S,
     GIGABIT,
     PREFILL_TOKEN_S,

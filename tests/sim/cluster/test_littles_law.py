@@ -13,7 +13,7 @@ from sim.results import metrics
 from sim.results.run import Result, simulate
 from sim.scenario.load import parse_scenario
 from tests.field.field import LINEAR, asked
-from tests.pools import pools
+from tests.tools.pools import pools
 
 LENGTHS = {"kind": "uniform", "min": 20, "max": 60}
 USERS = asked("user", LENGTHS, LENGTHS, {"kind": "poisson", "rate_per_s": 20}, 150)

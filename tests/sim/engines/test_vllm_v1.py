@@ -19,8 +19,8 @@ from sim.core import kv_cache, reasons
 from sim.core import scheduler_ops as ops
 from sim.core.integrity import check_integrity, check_prefix_cache, running_ids, waiting_ids
 from sim.engines import dispatch
-from tests.builders import Server
-from tests.conftest import CASES
+from tests.conftest import CASES, ROOT
+from tests.tools.builders import Server
 
 FILES = sorted((CASES / "vllm_v1").glob("*.json"))
 ORACLES = CASES.parent
@@ -143,7 +143,7 @@ def test_plain_python_equals_compiled() -> None:
     """The kernels run without the compiler, to the same steps."""
     files = [str(file) for file in FILES[::6]]
     command = [sys.executable, "-W", "error", "-m", "sim", "replay", *files]
-    environment = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parent.parent)}
+    environment = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)}
     plain = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     with contextlib.redirect_stdout(io.StringIO()) as compiled:
         assert main(["replay", *files]) == 0
@@ -325,7 +325,7 @@ def test_equal_hashes_of_different_content_change_nothing(monkeypatch: pytest.Mo
         "    print(json.dumps(replay.replay(replay.read_case(Path(file))[0])))"
     )
     files = [str(f) for f in FILES if f.stem in ("prefix_shared_00", "multi_turn_02", "mixed_01")]
-    environment = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(Path(__file__).parent.parent)}
+    environment = {"NUMBA_DISABLE_JIT": "1", "PYTHONPATH": str(ROOT)}
     outputs = [
         subprocess.run(
             [sys.executable, "-c", script, mode, *files],

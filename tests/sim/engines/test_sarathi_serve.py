@@ -10,8 +10,8 @@ import pytest
 
 from sim import replay
 from sim.core import reasons
-from tests.builders import Server
 from tests.conftest import CASES
+from tests.tools.builders import Server
 
 FOLDERS = {"sarathi_sarathi": "sarathi", "sarathi_vllm": "vllm", "sarathi_orca": "orca"}
 FILES = [file for folder in FOLDERS for file in sorted((CASES / folder).glob("*.json"))]

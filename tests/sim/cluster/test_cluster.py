@@ -28,8 +28,8 @@ from sim.engines import dispatch
 from sim.results.run import simulate
 from sim.scenario.load import ScenarioError, load_scenario
 from sim.workload.prompt_tokens import private_content, run_table
-from tests.builders import linear_latency, policy_rows
 from tests.conftest import EXAMPLES
+from tests.tools.builders import linear_latency, policy_rows
 
 TOKEN_BYTES = 1_000.0
 

@@ -8,7 +8,7 @@ from sim.core import scheduler_ops as ops
 from sim.core.integrity import check_integrity, waiting_ids
 from sim.core.state import records
 from sim.latency.model import LATENCY, linear
-from tests.builders import Server, linear_latency, policy_rows, request_table
+from tests.tools.builders import Server, linear_latency, policy_rows, request_table
 
 
 def v0(asked: list[tuple[int, int]], host_blocks: int = 0, **knobs: object) -> Server:

@@ -14,11 +14,10 @@ from sim import replay
 from sim.core import reasons
 from sim.core import scheduler_ops as ops
 from sim.core.integrity import check_integrity, check_prefix_cache, running_ids, waiting_ids
-from tests.builders import Server
-from tests.conftest import CASES
+from tests.conftest import CASES, ROOT
+from tests.tools.builders import Server
 
 FILES = sorted((CASES / "trt").glob("*.json"))
-ROOT = Path(__file__).parent.parent
 POLICIES = ("GUARANTEED_NO_EVICT", "MAX_UTILIZATION", "STATIC_BATCH")
 
 

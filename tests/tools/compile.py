@@ -1,4 +1,4 @@
-"""Compile the kernels that the tests run, before they run: `python -m tests.compile`.
+"""Compile the kernels that the tests run, before they run: `python -m tests.tools.compile`.
 
 Both halves of `make test` start at once. From an empty cache each would compile for itself what the
 other one compiles too."""
@@ -22,7 +22,7 @@ from sim.cluster.cluster_state import BOTH, DECODE, PREFILL
 from sim.cluster.topology import Topology
 from sim.engines import dispatch
 from sim.engines.registry import ENGINE_IDS
-from tests.builders import Server, linear_latency, policy_rows, request_table
+from tests.tools.builders import Server, linear_latency, policy_rows, request_table
 
 TWO = [(8, 2), (8, 2)]  # prompt and output tokens of the requests that are run
 

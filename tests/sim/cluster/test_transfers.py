@@ -12,9 +12,10 @@ from sim.cluster.topology import Topology
 from sim.core.recording import Recording
 from sim.hardware import catalog
 from sim.results.run import simulate
-from tests.builders import linear_latency
 from tests.field.field import asked, at
-from tests.pools import (
+from tests.sim.cluster.test_cluster import TOKEN_BYTES, rows_of, table_of
+from tests.tools.builders import linear_latency
+from tests.tools.pools import (
     GIGABIT,
     PREFILL_TOKEN_S,
     STEP_S,
@@ -24,7 +25,6 @@ from tests.pools import (
     prefill_s,
     run_pools,
 )
-from tests.test_cluster import TOKEN_BYTES, rows_of, table_of
 
 FIRST_STEP_S = STEP_S + PREFILL_TOKEN_S  # of a request whose prompt was moved: one token
 

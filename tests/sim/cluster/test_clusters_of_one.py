@@ -13,7 +13,7 @@ from sim.core.recording import Recording
 from sim.core.requests import Table, empty_requests
 from sim.engines.registry import ENGINE_IDS
 from sim.workload.prompt_tokens import private_content
-from tests.builders import linear_latency, policy_rows
+from tests.tools.builders import linear_latency, policy_rows
 
 # Little KV, so that preemptions, swaps and refusals are part of what must be equal.
 SCARCE: dict[str, dict[str, Any]] = {
