@@ -1,16 +1,22 @@
 # Two commands: `make run` and `make test`. Both set up what they need in .venv.
 PYTHON ?= python3
 VENV := .venv/bin
+HOST ?= 127.0.0.1
 PORT ?= 8501
 NPM := PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/npm
 SKIP_PIP_CHECK := --quiet --disable-pip-version-check
 
 .PHONY: run test test-browser test-others check check-web format bench bench-engine calibrate develop clean
 
+# HOST=0.0.0.0 make run: for other machines too; all who reach the port can use the app
 run: .venv/runtime
-	$(VENV)/python -m streamlit run app.py --server.port $(PORT)
+	$(VENV)/python -m ui.prepare
+	$(VENV)/python -m streamlit run app.py --server.address $(HOST) --server.port $(PORT) \
+		--server.fileWatcherType none
 
+# kernels are compiled first, once for both halves
 test: .venv/develop
+	$(VENV)/python -m tests.tools.compile
 	$(MAKE) --no-print-directory --jobs 2 test-browser test-others
 
 # side by side: a browser waits much of the time; each with one thread of torch, or they wait for
@@ -20,9 +26,7 @@ test-browser test-others: export OMP_NUM_THREADS := 1
 test-browser:
 	$(VENV)/python -m pytest -m browser
 
-# compiled here in the order in which the browser's half comes to it, and not once more there
 test-others:
-	$(VENV)/python -m tests.tools.compile
 	$(VENV)/python -m pytest -m "not browser"
 
 check: .venv/develop check-web
@@ -55,6 +59,7 @@ calibrate: .venv/runtime
 	$(VENV)/python -m sim.latency.calibration $(TABLE) $(ALLREDUCE)
 
 bench-ui: .venv/develop
+	$(VENV)/python -m benchmarks.cold_start
 	$(VENV)/python -m benchmarks.browser
 	$(VENV)/python -m benchmarks.crowd --seconds 120
 

@@ -123,6 +123,11 @@ def disaggregated(prefill: EngineSpec) -> None:
     simulate(tiny(decode, replicas=replicas, link=link, disaggregation={}))
 
 
+def routed(*specs: EngineSpec) -> None:
+    """Servers with different engines behind one router."""
+    simulate(tiny(specs[0], replicas=[replica(spec) for spec in specs]))
+
+
 def parts() -> list[tuple[str, Callable[[], None]]]:
     """What is compiled, in the order in which a newcomer needs it, with its name."""
     first = next(spec for spec in ENGINES if spec.id == DEFAULT_ENGINE)
@@ -131,7 +136,8 @@ def parts() -> list[tuple[str, Callable[[], None]]]:
     found += [(spec.title, partial(alone, spec)) for spec in others]
     found.append(("disaggregation", partial(disaggregated, first)))
     mixed = next(spec for spec in others if spec.can_prefill)
-    found.append(("clusters of different engines", partial(disaggregated, mixed)))
+    found.append(("disaggregation with two engines", partial(disaggregated, mixed)))
+    found.append(("clusters of two engines", partial(routed, first, mixed)))
     found += [(f"{spec.title} for the real engine", partial(stepped, spec)) for spec in ENGINES]
     return found
 
