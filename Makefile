@@ -8,7 +8,7 @@ SKIP_PIP_CHECK := --quiet --disable-pip-version-check
 
 .PHONY: run test test-browser test-others check check-web format bench bench-engine calibrate develop clean
 
-# HOST=0.0.0.0 make run: for other machines too; all who reach the port can use the app
+# HOST=0.0.0.0 make run: any machine that reaches the port can use the app
 run: .venv/runtime
 	$(VENV)/python -m ui.prepare
 	$(VENV)/python -m streamlit run app.py --server.address $(HOST) --server.port $(PORT) \

@@ -37,6 +37,7 @@ __all__ = [
 
 STORE = "BATCHSCOPE_STORE_FIRST_RUNS"  # set by the set-up: keep what is computed
 POLL_S = 1.0
+UNREADABLE = (OSError, EOFError, ImportError, AttributeError, pickle.UnpicklingError)  # or absent
 Value = TypeVar("Value")
 
 
@@ -153,10 +154,11 @@ def computed_first(name: str, key: str, compute: Callable[[], Value]) -> Value:
         return value
     try:
         return compute()
-    except NotCompiled:
-        if not file.exists():
-            raise
-        found: Value = pickle.loads(file.read_bytes())  # written by this program, beside its code
+    except NotCompiled as refused:
+        try:
+            found: Value = pickle.loads(file.read_bytes())  # written by the set-up
+        except UNREADABLE:
+            raise refused from None
         return found
 
 
