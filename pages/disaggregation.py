@@ -14,6 +14,7 @@ from ui.disaggregation import (
 from ui.disaggregation.setup import BY_ID, PRESETS
 from ui.lanes import lanes
 from ui.shell.frame import is_dark, page
+from ui.shell.kernels import end_of_first_picture
 from ui.text import glossary
 from ui.widgets import controls
 
@@ -64,6 +65,7 @@ with page("disaggregation", form.DISAGGREGATION):
     controls.confidence(shown.confidence)
 
     if not isinstance(split, str) and not isinstance(mixed, str):
+        end_of_first_picture()
         found = captions.figures(split, mixed)
         best = controller.best_budget(repr(setup), setup)
         st.subheader("Disaggregated or co-located", anchor=False)

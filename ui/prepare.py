@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
 from pathlib import Path
@@ -149,6 +149,17 @@ def compile_part(number: int) -> str:
     return name
 
 
+def compiled_parts(total: int, jobs: int) -> Iterator[str]:
+    """The names of the parts as they are done. One job is this process: it ends with it."""
+    if jobs == 1:
+        yield from map(compile_part, range(total))
+        return
+    with ProcessPoolExecutor(jobs, multiprocessing.get_context("spawn")) as pool:
+        started = [pool.submit(compile_part, number) for number in range(total)]
+        for part in as_completed(started):
+            yield part.result()
+
+
 def compile_all(
     jobs: int = 1, echo: Callable[[str], None] = lambda line: None, *, wait: bool = False
 ) -> None:
@@ -158,12 +169,9 @@ def compile_all(
             return
         begin, total = time.monotonic(), len(parts())
         kernels.set_progress(kernels.Progress(total=total))
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(jobs, context) as pool:
-            started = [pool.submit(compile_part, number) for number in range(total)]
-            for done, part in enumerate(as_completed(started), 1):
-                kernels.set_progress(kernels.Progress(done=done, total=total, part=part.result()))
-                echo(f"compiled {done} of {total}: {part.result()}")
+        for done, name in enumerate(compiled_parts(total, jobs), 1):
+            kernels.set_progress(kernels.Progress(done=done, total=total, part=name))
+            echo(f"compiled {done} of {total}: {name}")
         echo(f"all kernels are compiled, after {time.monotonic() - begin:.0f} s")
 
 
@@ -180,7 +188,7 @@ def main(compiling: bool, jobs: int, pages: tuple[str, ...]) -> None:
         os.nice(NICENESS)
         compile_all(jobs, click.echo)
     elif not kernels.are_compiled():
-        click.echo("Preparing the pages, once after an update: under a minute ...")
+        click.echo("Preparing the pages, once after an update: about half a minute ...")
         begin = time.monotonic()
         first_runs()
         small_kernels()

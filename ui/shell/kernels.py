@@ -28,6 +28,7 @@ __all__ = [
     "Progress",
     "are_compiled",
     "computed_first",
+    "end_of_first_picture",
     "lock",
     "progress",
     "serve_without_compiling",
@@ -160,6 +161,12 @@ def computed_first(name: str, key: str, compute: Callable[[], Value]) -> Value:
         except UNREADABLE:
             raise refused from None
         return found
+
+
+def end_of_first_picture() -> None:
+    """What a page runs from here on is not part of its first picture: the set-up stops here."""
+    if os.environ.get(STORE):
+        raise NotCompiled("not part of the first picture")
 
 
 @st.fragment(run_every=POLL_S)

@@ -1,5 +1,6 @@
 """The moving part of the page: dials, sentence, timeline, inspector, tiles."""
 
+import contextlib
 from dataclasses import dataclass, replace
 
 import streamlit as st
@@ -7,9 +8,9 @@ import streamlit as st
 from sim.scenario.load import Scenario, ScenarioError
 from ui.charts.look import Named
 from ui.scenarios import presets
-from ui.scenarios.run import Dials, Run
+from ui.scenarios.run import Dials, Run, start_of
 from ui.scenarios.settings import refused_below
-from ui.shell import address_bar, frame, session
+from ui.shell import address_bar, frame, kernels, session
 from ui.shell.session import Session, kept
 from ui.text import captions, comparison, engine_source, glossary, suggested_fixes
 from ui.text.suggested_fixes import Button, Problem
@@ -38,6 +39,11 @@ class Board:
     @property
     def last_picture(self) -> Picture | None:
         return self.picture if self.replaced == kept(Session).replaced else None
+
+
+COMPILING = (
+    "The simulator is being compiled. The timeline shows an earlier run or the first preset."
+)
 
 
 @frame.fragment
@@ -75,6 +81,19 @@ def look(
     except ScenarioError as error:
         problem = suggested_fixes.problem(error, run.settings, run.dials.budget)
         return state.last_picture, problem, None, None
+    except kernels.NotCompiled:
+        kernels.show_progress()
+        return state.last_picture or first_picture(), Problem(COMPILING), None, None
+
+
+def first_picture() -> Picture | None:
+    """That of the preset which the page opens with, to look at while kernels are compiled."""
+    preset = presets.TOKEN_BUDGET[0].id
+    base = presets.scenario_of(preset)
+    run = start_of(preset, base)
+    with contextlib.suppress(kernels.NotCompiled):
+        return pictures.picture(Asked(run, run.scenario(base)), None, None, {})
+    return None
 
 
 def pinned_run(base: Scenario) -> Asked | None:
