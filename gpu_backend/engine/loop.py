@@ -91,10 +91,10 @@ def serve(
 
     def check() -> None:
         if cancelled():
-            raise Cancelled("cancelled", "cancelled by the reader")
+            raise Cancelled("cancelled", "cancelled by the user")
         if time.monotonic() > give_up:
             raise Cancelled(
-                "bounded", f"deadline: {limits.deadline_s:g} s of computing time are over"
+                "bounded", f"deadline: {limits.deadline_s:g} s of computing time are used up"
             )
 
     executor.check = check

@@ -15,8 +15,8 @@ import psutil
 
 __all__ = ["STEP_TIME", "OtherProcesses", "Stopwatch", "contamination"]
 
-# One row per
-# step, seconds. flagged: wall > 1.2 x CPU time. padded_batch: rows of its graph or loop.
+# One row per step, in seconds. flagged: wall > 1.2 x CPU time.
+# padded_batch: rows of its graph or loop.
 STEP_TIME = np.dtype(
     [
         ("whole_s", np.float64),

@@ -81,11 +81,11 @@ class Batch:
 
     token_ids, positions, slots: (T,), where slot = block * block_size + offset is where a token's
     KV goes. query_start: (R + 1,) first token of each row. context: (R,) tokens that a row's last
-    token attends to. block_table: (R, most blocks), padded with 0. sampled: token indices
-    whose logits are needed, in the order of `items`, their indices in
-    the plan. fresh_blocks: blocks
-    first written in this step; tails: their slots that stay unwritten. held: (R,) blocks that hold
-    a row's context. rectangle: every row counts as long as the longest (static batching).
+    token attends to. block_table: (R, most blocks), padded with 0. sampled: token indices whose
+    logits are needed, in the order of `items`, which are their indices in the scheduled step.
+    fresh_blocks: blocks first written in this step; tails: their slots that stay unwritten. held:
+    (R,) blocks that hold a row's context. rectangle: every row counts as long as the longest
+    (static batching).
     """
 
     token_ids: Ints
@@ -115,8 +115,7 @@ class Batch:
 
 def make_batch(rows: Rows, tokens: Ints, tables: list[Ints], block_size: int) -> Batch:
     """Lay out `rows`. tokens: (n, longest) known token ids of every request, with arbitrary
-    padding;
-    tables: the block ids of each row's request."""
+    padding; tables: the block ids of each row's request."""
     order = np.lexsort((np.where(rows.count == 1, rows.start, 0), rows.count > 1))
     request, start, count = rows.request[order], rows.start[order], rows.count[order]
     query_start = np.concatenate([[0], np.cumsum(count)])

@@ -16,7 +16,7 @@ from sim.core import scheduler_ops as ops
 from sim.core import waiting_queue
 from sim.core.compiled import njit_inner
 from sim.core.state import State
-from sim.latency.step_cost import measure_load
+from sim.latency.step_cost import measure_step
 
 
 @njit_inner
@@ -51,7 +51,7 @@ def open_step(state: State, cluster: ClusterState, replica: int) -> None:
     step.kv_blocks = policy.num_gpu_blocks - 1 - counters.num_free_blocks
     step.num_regular_gaps = 0
     counters.peak_kv_blocks = max(counters.peak_kv_blocks, step.kv_blocks)
-    measure_load(state, replica, step)
+    measure_step(state, replica, step)
     counters.step = log.num_steps
     log.num_steps += 1
     if cluster.clock[0].record_items:

@@ -86,9 +86,9 @@ def run(
         elif outcome != SLICE_OVER:
             break
         elif cancelled():
-            return close(state, cluster, "cancelled", "cancelled by the reader")
+            return close(state, cluster, "cancelled", "cancelled by the user")
         elif time.monotonic() > give_up:
-            reason = f"deadline: {limits.deadline_s:g} s of computing time are over"
+            reason = f"deadline: {limits.deadline_s:g} s of computing time are used up"
             return close(state, cluster, "bounded", reason)
     return close(state, cluster, *explain_outcome(outcome, state, cluster))
 
@@ -192,7 +192,7 @@ def explain_outcome(outcome: int, state: State, cluster: ClusterState) -> tuple[
     if outcome == ALL_DONE:
         return "finished", None
     if outcome == AT_HORIZON:
-        return "bounded", f"horizon: {clock.horizon_s:g} s of simulated time are over"
+        return "bounded", f"horizon: {clock.horizon_s:g} s of simulated time are used up"
     if outcome == AT_MAX_STEPS:
         return "bounded", f"max_steps: {clock.max_steps:,} steps were taken"
     last, replica = state.steps[log.num_steps - 1], clock.replica

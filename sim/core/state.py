@@ -27,7 +27,7 @@ POLICY = np.dtype(
         ("scheduler_reserve_full_isl", np.int64),
         ("max_prompt_len", np.int64),  # the front end refuses longer prompts; 0: max_model_len - 1
         ("max_request_len", np.int64),  # the same for prompt + max_tokens; 0: no limit
-        ("requeue", np.int64),  # where a preempted request waits: queues.TO_HEAD ...
+        ("requeue", np.int64),  # where a preempted request waits: waiting_queue.TO_HEAD ...
         ("watermark_always", np.int64),  # 0: waived while nothing runs, as in vLLM V1
         ("hold_finished", np.int64),  # 1: static batching, a padded batch ends as one
         ("hold_for_transfer", np.int64),  # 1: a prefill pool, KV stays until it has been moved

@@ -48,7 +48,7 @@ def used(engines: Iterable[int]) -> tuple[int, ...]:
 
 @njit
 def schedule(state: State, replica: int) -> None:
-    """Plan one step of a replica into `plan`, `counters.num_scheduled`, `counters.stop_reason`."""
+    """Schedule one step of a replica into `scheduled` and its counters."""
     schedule_for(state, replica, ANY)
 
 

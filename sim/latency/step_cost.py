@@ -1,4 +1,4 @@
-"""The load of a planned step: all that a latency model reads, as columns of its STEP row."""
+"""The cost of a scheduled step: what a latency model reads, as columns of its STEP row."""
 
 from sim.core import reasons
 from sim.core.compiled import njit, njit_inner
@@ -6,8 +6,8 @@ from sim.core.state import State
 
 
 @njit
-def measure_load(state: State, replica: int, step) -> None:
-    """Fill in the load: a decode is one token of a request that has emitted before."""
+def measure_step(state: State, replica: int, step) -> None:
+    """Fill in the columns. A decode is one token of a request that has emitted before."""
     prefill_tokens = decodes = chunks = sampled = 0
     decode_context = prefill_context = 0
     pairs = 0.0

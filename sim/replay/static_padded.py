@@ -5,14 +5,14 @@ from typing import Any
 from sim.core.recording import STEP
 from sim.core.state import State, records
 from sim.engines.knobs.static import Static
-from sim.latency.step_cost import measure_load
+from sim.latency.step_cost import measure_step
 from sim.replay.case import Case, Schema, state_of, table_of, walk
 
 
 def padded_tokens(state: State) -> dict[str, Any]:
     """Tokens that the device computes in the planned step."""
     step = records(1, STEP)[0]
-    measure_load(state, 0, step)
+    measure_step(state, 0, step)
     return {"padded_tokens": int(step.num_prefill_tokens + step.num_decodes)}
 
 

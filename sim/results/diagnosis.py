@@ -78,7 +78,7 @@ def of(recording: Recording, resolved: Resolved) -> tuple[Finding, ...]:
 def stages_of(recording: Recording, topology: Topology) -> Stages:
     """Mean seconds by stage over all requests that arrived and were not rejected."""
     came = ~np.isin(recording.requests.status, (reasons.EXPECTED, reasons.REJECTED))
-    requests, legs = recording.requests[came], recording.prefill_requests[came]
+    requests, prefill_requests = recording.requests[came], recording.prefill_requests[came]
     ways = recording.kv_transfers[: len(recording.requests)][came]
     if len(requests) == 0:
         return Stages(0.0, 0.0, 0.0, 0.0, 0.0)
@@ -88,7 +88,7 @@ def stages_of(recording: Recording, topology: Topology) -> Stages:
         known = np.where(np.isfinite(times_s), times_s, until)
         return np.minimum(np.maximum(known, since_s), until)
 
-    begun_s = reached(legs.first_scheduled_s, requests.arrival_s)
+    begun_s = reached(prefill_requests.first_scheduled_s, requests.arrival_s)
     prefilled_s = reached(ways.prefill_end_s, begun_s)
     handover_s = 0.0 if topology.streaming else topology.handover_s
     ready_s = np.minimum(prefilled_s + handover_s, until)

@@ -156,8 +156,8 @@ def summary(recording: Recording, resolved: Resolved) -> dict[str, Any]:
         "tpot_s": present(tpot_s(finished)),
         "e2e_s": present(e2e_s(finished)),
         "queue_s": present(queue_s(recording)),
-        "preemptions": over_legs(recording, "num_preemptions"),
-        "recomputed_tokens": over_legs(recording, "recomputed_tokens"),
+        "preemptions": with_prefill_requests(recording, "num_preemptions"),
+        "recomputed_tokens": with_prefill_requests(recording, "recomputed_tokens"),
         "swapped_bytes": sum(
             swapped_bytes(row, steps_of(recording, k, len(resolved.replicas)))
             for k, row in enumerate(resolved.latency)
@@ -184,8 +184,8 @@ def expected_error(resolved: Resolved) -> float | None:
     return max((error for error in errors if error is not None), default=None)
 
 
-def over_legs(recording: Recording, column: str) -> int:
-    """A sum over all requests, their prefill legs included."""
+def with_prefill_requests(recording: Recording, column: str) -> int:
+    """A sum over all requests, prefill requests included."""
     return int(
         recording.requests[column].sum(dtype=np.int64)
         + recording.prefill_requests[column].sum(dtype=np.int64)

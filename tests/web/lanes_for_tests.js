@@ -1,8 +1,8 @@
 // @ts-check
 // Small runs whose marks and words can be worked out by hand.
 
-/** @import { TimelineLane } from "../../web/timeline/lane.js" */
-/** @import { WayLane } from "../../web/lanes/lane.js" */
+/** @import { TimelineLane } from "../../web/timeline/types.js" */
+/** @import { WayLane } from "../../web/lanes/types.js" */
 /** @import { Lane } from "../../web/lib/packet.js" */
 
 export const NAMES = {

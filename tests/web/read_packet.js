@@ -6,7 +6,7 @@ import { addTransfers } from "../../web/lanes/kv_transfers.js";
 import { build } from "../../web/lib/marks.js";
 import { decode } from "../../web/lib/packet.js";
 
-/** @import { WayLane } from "../../web/lanes/lane.js" */
+/** @import { WayLane } from "../../web/lanes/types.js" */
 
 /** @type {WayLane[]} */
 const lanes = decode(new Uint8Array(readFileSync(0)));

@@ -41,7 +41,7 @@ def steps(result: Result, r: int) -> list[Step]:
 def unordered_steps(result: Result, r: int) -> list[Step]:
     """The same, place by place: with streaming the KV leaves before its prompt is computed."""
     recording = result.recording
-    request, leg = recording.requests[r], recording.prefill_requests[r]
+    request, prefill = recording.requests[r], recording.prefill_requests[r]
     way = recording.kv_transfers[r]
     arrival = float(request.arrival_s)
     if request.status == reasons.REJECTED:
@@ -60,14 +60,15 @@ def unordered_steps(result: Result, r: int) -> list[Step]:
             'max_tokens = 1 and kv_transfer_params {"do_remote_decode": true}.',
         ),
         Step(
-            after(leg.first_scheduled_s), source,
-            f"Begins to compute it, after {seconds(float(leg.first_scheduled_s) - arrival)} in the "
-            "queue.",
+            after(prefill.first_scheduled_s), source,
+            f"Begins to compute it, after {seconds(float(prefill.first_scheduled_s) - arrival)} "
+            "in the queue.",
         ),
         Step(
             after(way.prefill_end_s), source,
-            f"Has computed it in {seconds(float(way.prefill_end_s - leg.first_scheduled_s))} and "
-            + ("sends the first token on" if at_prefill else "answers one token, discarded there")
+            f"Has computed it in {seconds(float(way.prefill_end_s - prefill.first_scheduled_s))} "
+            + ("and sends the first token on" if at_prefill
+               else "and answers one token, discarded there")
             + ", with remote_block_ids, remote_engine_id, remote_host and remote_port.",
         ),
     ]  # fmt: skip

@@ -79,7 +79,7 @@ def first_steps(recording: Recording) -> Recording:
 
 
 def drawn(recording: Recording, result: Result) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
-    """The same of a trace whose servers' steps stand together: all of a run, or a pool's part."""
+    """The same for a recording in which each server's steps are contiguous: a run or one pool."""
     steps = recording.steps
     count = len(steps)
     shown = np.arange(min(len(recording.requests), MOST_ROWS))

@@ -1,5 +1,5 @@
-"""A cluster's trace as one lane can draw it: each server's steps together, prefill legs counted to
-their requests, and the way of the KV between servers.
+"""A cluster's recording as one lane can draw it: each server's steps contiguous, prefill requests
+counted with their user's request, and the KV transfers between servers.
 
 Pure functions: a Recording in, a Recording or arrays out."""
 
@@ -17,11 +17,11 @@ ARRIVED, LOST = range(len(TRANSFER_OUTCOMES))
 
 
 def by_server(recording: Recording, servers: Sequence[int] | None = None) -> Recording:
-    """The same run with the steps of each server next to each other, in the order of `servers`
-    (all of them when None; those left out vanish).
+    """The same run with the steps of each server contiguous, in the order of `servers`. None: all
+    of them; servers that are not listed are left out.
 
-    A leg's items and events become its request's. Its last chunk emits a token only where that
-    token reaches the reader: the first token came at the end of the prefill."""
+    Items and events of a prefill request become those of the user's request. Its last chunk emits a
+    token only if the client receives that token: the first token came at the end of the prefill."""
     if len(recording.replica_blocks) == 1:
         return recording
     chosen = np.arange(len(recording.replica_blocks)) if servers is None else np.asarray(servers)
@@ -39,7 +39,7 @@ def by_server(recording: Recording, servers: Sequence[int] | None = None) -> Rec
     place[order] = np.arange(len(order))
     requests = recording.requests.copy()
     if len(recording.prefill_requests):
-        of_legs(recording, items)
+        merge_prefill_requests(recording, items)
         requests.first_scheduled_s = recording.prefill_requests.first_scheduled_s
     return replace(
         recording,
@@ -50,13 +50,14 @@ def by_server(recording: Recording, servers: Sequence[int] | None = None) -> Rec
     )
 
 
-def of_legs(recording: Recording, items: Table) -> None:
-    """Items of legs as their requests'; a discarded token is none, in place."""
+def merge_prefill_requests(recording: Recording, items: Table) -> None:
+    """Assign items of prefill requests to their user's request, in place. A discarded token is not
+    an output."""
     n = len(recording.requests)
-    legs = items.request >= n
-    items.request[legs] -= n
+    of_prefill = items.request >= n
+    items.request[of_prefill] -= n
     kept = recording.requests.first_token_s == recording.kv_transfers.prefill_end_s[:n]
-    items.num_needed[legs & ~kept[items.request]] += 1
+    items.num_needed[of_prefill & ~kept[items.request]] += 1
 
 
 def events_of(recording: Recording, steps: Table, place: np.ndarray) -> Table:
@@ -86,7 +87,7 @@ def ranges(recording: Recording) -> list[list[int]]:
 
 
 def prefill_pool(recording: Recording, servers: Sequence[int]) -> Recording:
-    """What the prefill servers did: the rows are the legs, a request each."""
+    """What the prefill servers did: the rows are the of_prefill, a request each."""
     return replace(by_server(recording, servers), requests=recording.prefill_requests.copy())
 
 

@@ -1,7 +1,7 @@
-"""What a reader looks at, as frozen values: a run, the run pinned beside it, the file behind them.
+"""The choices of a session as frozen values: a run, the run pinned beside it, their file.
 
-A run is a preset and what was changed in it; ui.link writes a choice as an address, ui.state keeps
-it in the session. Nothing here knows Streamlit's session.
+A run is a preset with changed settings. ui.shell.permalink writes a choice as an address,
+ui.shell.session keeps it. This module does not import Streamlit.
 """
 
 from dataclasses import dataclass

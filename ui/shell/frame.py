@@ -99,10 +99,10 @@ def is_dark() -> bool:
 
 @contextlib.contextmanager
 def page(path: str, form: Form | None = None) -> Iterator[None]:
-    """What every page stands in: `with page("six_ways", SIX_WAYS):`.
+    """The wrapper of every page: `with page("six_ways", SIX_WAYS):`.
 
-    Leads a visitor through app.py, gives the widgets of the form their values, turns a refusal into
-    a message, and afterwards keeps the form's values and writes the address.
+    Runs app.py first if the session has not, gives the widgets of the form their values, turns a
+    refusal into a message, and afterwards keeps the form's values and writes the address.
     """
     _require_frame(path)
     if form is not None:

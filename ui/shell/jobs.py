@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 
 
 class Runner(Protocol):
-    """What runs the work: a thread of its own, or a place in the queue of gpu_backend.jobs."""
+    """What runs the work: a thread of its own, or the queue of gpu_backend.engine.jobs."""
 
     status: str
     progress: Any

@@ -26,8 +26,8 @@ from ui.shell.query_values import shortened
 from ui.timeline import View
 
 VERSION = "1"
-MOST = 1500  # characters of an address's query
-NAME_MOST = 60  # of a file's name
+MOST = 1500  # characters in the query of an address
+NAME_MOST = 60  # characters in the name of a file's name
 CONTROLS = (
     "presets", "settings", "budget", "cap", "compare", "predict", "play", "view", "figures", "take",
 )  # fmt: skip

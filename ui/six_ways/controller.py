@@ -13,7 +13,7 @@ from ui.scenarios.under_engine import Server, length_of, scenario_of, under
 from ui.scenarios.ways import DISAGGREGATED, WAYS, Value, Way
 from ui.shell import session
 from ui.shell.kernels import computed_first
-from ui.shell.run_cache import workload
+from ui.shell.workload_cache import workload
 from ui.six_ways import form, outcomes
 from ui.six_ways.outcomes import Outcome
 from ui.text.suggested_fixes import refusal

@@ -1,4 +1,4 @@
-"""A Trace as packed bytes for the timeline: NumPy in, bytes out, no streamlit.
+"""A Recording as packed bytes for the timeline: NumPy in, bytes out, no streamlit.
 
     packet = u32 length of the header | header, JSON in UTF-8 padded to 8 bytes | arrays
     header = {"version", "lanes": [...], "arrays": [[name, dtype, offset, length], ...],

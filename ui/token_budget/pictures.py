@@ -16,8 +16,8 @@ from sim.scenario.load import Scenario, resolve
 from ui.scenarios import settings
 from ui.scenarios.run import Run
 from ui.shell.kernels import computed_first
-from ui.shell.run_cache import Uploads, workload
 from ui.shell.session import kept
+from ui.shell.workload_cache import Uploads, workload
 from ui.text import comparison, run_summary
 from ui.text.explain import Limits
 from ui.text.units import Parts

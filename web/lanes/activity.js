@@ -8,7 +8,7 @@ import { numTransfersAt } from "./kv_transfers.js";
 /** @import { StepClock } from "../lib/clock.js" */
 /** @import { LaneMarks } from "../lib/marks.js" */
 /** @import { Numbers } from "../lib/packet.js" */
-/** @import { WayLane } from "./lane.js" */
+/** @import { WayLane } from "./types.js" */
 
 /**
  * @param {LaneMarks<WayLane>} marks

@@ -7,7 +7,7 @@ import { middleOf } from "./layout.js";
 
 /** @import { LaneMarks } from "../lib/marks.js" */
 /** @import { Theme } from "../lib/theme.js" */
-/** @import { WayLane } from "./lane.js" */
+/** @import { WayLane } from "./types.js" */
 
 /** @typedef {LaneMarks<WayLane>} Marks */
 

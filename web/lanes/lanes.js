@@ -21,7 +21,7 @@ import { tableOf } from "./table.js";
 /** @import { LaneMarks } from "../lib/marks.js" */
 /** @import { Host } from "../lib/mount.js" */
 /** @import { Theme } from "../lib/theme.js" */
-/** @import { WayLane } from "./lane.js" */
+/** @import { WayLane } from "./types.js" */
 
 const NARROWEST = { time: 0.01, step: 2 };
 const PAGE = 0.1; // of the view: a long step with the keys, and the jump when motion is reduced

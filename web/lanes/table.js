@@ -6,7 +6,7 @@ import { count, limitOf, moment, seconds } from "../lib/format.js";
 import { stateOf } from "../lib/marks.js";
 
 /** @import { LaneMarks, Row } from "../lib/marks.js" */
-/** @import { WayLane } from "./lane.js" */
+/** @import { WayLane } from "./types.js" */
 
 /**
  * @param {(LaneMarks<WayLane> | null)[]} marks

@@ -2,7 +2,7 @@
 // The budget strip: one column per step, as wide as the step lasts, as high as the token budget.
 
 /** @import { LaneMarks } from "../lib/marks.js" */
-/** @import { TimelineLane } from "./lane.js" */
+/** @import { TimelineLane } from "./types.js" */
 /** @import { LanePlace } from "./layout.js" */
 /** @import { Painting } from "./paint.js" */
 

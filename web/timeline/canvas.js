@@ -17,7 +17,7 @@ import { describe } from "./tooltip.js";
 /** @import { Handlers } from "../lib/gestures.js" */
 /** @import { LaneMarks } from "../lib/marks.js" */
 /** @import { Theme } from "../lib/theme.js" */
-/** @import { TimelineLane } from "./lane.js" */
+/** @import { TimelineLane } from "./types.js" */
 /** @import { Place } from "./layout.js" */
 
 /** @typedef {LaneMarks<TimelineLane>} Marks */

@@ -3,7 +3,7 @@
 
 import { el, textButton } from "../lib/dom.js";
 
-/** @import { Envelope } from "./lane.js" */
+/** @import { Envelope } from "./types.js" */
 
 export class Compare {
   /** @param {(id: string) => void} onAction */

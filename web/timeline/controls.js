@@ -9,7 +9,7 @@ import { iconButton, showPlaying, speedSelect } from "../lib/play_controls.js";
 
 /** @import { LaneMarks } from "../lib/marks.js" */
 /** @import { Axis } from "../lib/view.js" */
-/** @import { TimelineLane } from "./lane.js" */
+/** @import { TimelineLane } from "./types.js" */
 
 /**
  * @typedef {object} Handlers

@@ -4,7 +4,7 @@
 import { el, say, spans } from "../lib/dom.js";
 import { count } from "../lib/format.js";
 
-/** @import { Envelope } from "./lane.js" */
+/** @import { Envelope } from "./types.js" */
 
 const OFF = 0;
 

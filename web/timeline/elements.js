@@ -13,7 +13,7 @@ import { Tables } from "./table.js";
 
 /** @import { Handlers as ControlHandlers } from "./controls.js" */
 /** @import { Handlers as Gestures } from "../lib/gestures.js" */
-/** @import { Window } from "./lane.js" */
+/** @import { Window } from "./types.js" */
 
 /**
  * What the reader can do.

@@ -6,7 +6,7 @@ import { count, seconds } from "../lib/format.js";
 import { Source } from "./source.js";
 import { linesOf, shortened } from "./step_explanation.js";
 
-/** @import { TimelineLane } from "./lane.js" */
+/** @import { TimelineLane } from "./types.js" */
 /** @import { Line } from "./step_explanation.js" */
 
 export class Inspector {

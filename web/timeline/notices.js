@@ -4,7 +4,7 @@
 
 import { el, spans, textButton } from "../lib/dom.js";
 
-/** @import { Envelope } from "./lane.js" */
+/** @import { Envelope } from "./types.js" */
 
 const SLOW_MS = 300;
 

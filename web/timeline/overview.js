@@ -10,7 +10,7 @@ import { axisTime, count, moment, seconds } from "../lib/format.js";
 /** @import { Numbers } from "../lib/packet.js" */
 /** @import { Theme } from "../lib/theme.js" */
 /** @import { Range } from "../lib/view.js" */
-/** @import { TimelineLane, Window } from "./lane.js" */
+/** @import { TimelineLane, Window } from "./types.js" */
 
 const HEIGHT = 74;
 const BASE = HEIGHT - 18; // the bottom of the bars; the labels of the axis stand below it

@@ -11,7 +11,7 @@ import { paintBudgetStrip } from "./budget_strip.js";
 /** @import { Chunk, Gap, Hit, LaneMarks, Row, Wait } from "../lib/marks.js" */
 /** @import { Theme } from "../lib/theme.js" */
 /** @import { Axis, Range } from "../lib/view.js" */
-/** @import { TimelineLane } from "./lane.js" */
+/** @import { TimelineLane } from "./types.js" */
 /** @import { LanePlace, Place } from "./layout.js" */
 
 const MARK = 14; // height of a chunk

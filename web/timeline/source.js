@@ -4,7 +4,7 @@
 import { el, say } from "../lib/dom.js";
 import { NARROW } from "./layout.js";
 
-/** @import { SourceCode } from "./lane.js" */
+/** @import { SourceCode } from "./types.js" */
 
 export class Source {
   constructor() {

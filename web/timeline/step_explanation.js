@@ -4,7 +4,7 @@
 import { count, fill, seconds } from "../lib/format.js";
 import { firstAtLeast } from "../lib/search.js";
 
-/** @import { TimelineLane } from "./lane.js" */
+/** @import { TimelineLane } from "./types.js" */
 
 /** @typedef {{ chip: string, tone: string, parts: [string, boolean][], name?: string }} Line */
 

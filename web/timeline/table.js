@@ -8,7 +8,7 @@ import { linesOf } from "./step_explanation.js";
 
 /** @import { LaneMarks } from "../lib/marks.js" */
 /** @import { View } from "../lib/view.js" */
-/** @import { TimelineLane } from "./lane.js" */
+/** @import { TimelineLane } from "./types.js" */
 
 const STEPS_PER_PAGE = 200;
 

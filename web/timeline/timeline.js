@@ -17,7 +17,7 @@ import * as share from "./share.js";
 /** @import { Theme } from "../lib/theme.js" */
 /** @import { Axis } from "../lib/view.js" */
 /** @import { Handlers } from "./elements.js" */
-/** @import { Envelope, LinkedView, TimelineLane, Window } from "./lane.js" */
+/** @import { Envelope, LinkedView, TimelineLane, Window } from "./types.js" */
 
 const RESTING_MS = 400; // keys repeat: the server learns where the head stopped a little later
 

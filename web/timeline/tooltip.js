@@ -6,7 +6,7 @@ import { HELD, PREEMPTED, stateOf, stepUnder } from "../lib/marks.js";
 import { rowAt } from "./layout.js";
 
 /** @import { LaneMarks, Row } from "../lib/marks.js" */
-/** @import { TimelineLane } from "./lane.js" */
+/** @import { TimelineLane } from "./types.js" */
 /** @import { Place } from "./layout.js" */
 
 /** @typedef {{ title: string, lines: string[] }} Tooltip */

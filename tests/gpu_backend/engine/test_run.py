@@ -264,7 +264,7 @@ def test_ctrl_c_ends_the_command_before_a_run_and_the_run_once_it_goes(
     assert main([*arguments, "--threads", "1", "--device", "cpu"]) == status
     out, err = capsys.readouterr()
     assert ("measured" in out) == (stage == "run")
-    assert err.startswith("note: cancelled by the reader\n" if stage == "run" else "\n")
+    assert err.startswith("note: cancelled by the user\n" if stage == "run" else "\n")
 
 
 INTERRUPTED_IMPORT = """

@@ -78,12 +78,12 @@ def test_a_static_batch_is_a_rectangle() -> None:
 def test_computed_tokens_are_those_the_latency_model_counts() -> None:
     """Every step of a static run computes as many tokens as the load says."""
     from sim.latency.model import load
-    from sim.latency.step_cost import measure_load
+    from sim.latency.step_cost import measure_step
 
     server = Server([(7, 5), (12, 2), (3, 9)], engine="static").add(0, 1, 2)
     while server.state.counters[0].num_running + server.state.counters[0].num_waiting:
         server.plan()
         step = load()
-        measure_load(server.state, 0, step)
+        measure_step(server.state, 0, step)
         assert rows_of(server.state, 0).count.sum() == step.num_prefill_tokens + step.num_decodes
         server.complete()

@@ -1,4 +1,4 @@
-"""What pages run: workloads, built or read once for all sessions, and why a run is refused."""
+"""Workloads, built or read once for all sessions."""
 
 from collections.abc import Mapping
 

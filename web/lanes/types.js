@@ -1,5 +1,5 @@
 // @ts-check
-// What the server sends to the lanes; see ui/six_ways/packing.py.
+// What the server sends to the lanes; see ui/lanes/packing.py.
 
 /** @import { Part } from "../lib/dom.js" */
 /** @import { Lane, Numbers } from "../lib/packet.js" */
