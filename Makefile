@@ -1,16 +1,22 @@
 # Two commands: `make run` and `make test`. Both set up what they need in .venv.
 PYTHON ?= python3
 VENV := .venv/bin
+HOST ?= 127.0.0.1
 PORT ?= 8501
 NPM := PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/npm
 SKIP_PIP_CHECK := --quiet --disable-pip-version-check
 
 .PHONY: run test test-browser test-others check check-web format bench bench-engine calibrate develop clean
 
+# HOST=0.0.0.0 make run: any machine that reaches the port can use the app
 run: .venv/runtime
-	$(VENV)/python -m streamlit run app.py --server.port $(PORT)
+	$(VENV)/python -m ui.prepare
+	$(VENV)/python -m streamlit run app.py --server.address $(HOST) --server.port $(PORT) \
+		--server.fileWatcherType none
 
+# kernels are compiled first, once for both halves
 test: .venv/develop
+	$(VENV)/python -m tests.tools.compile
 	$(MAKE) --no-print-directory --jobs 2 test-browser test-others
 
 # Side by side, each in one process: the browser half waits for pages most of the time, so the other
@@ -21,9 +27,7 @@ test-browser test-others check: export OMP_NUM_THREADS := 1
 test-browser:
 	$(VENV)/python -m pytest -m browser
 
-# compiled here in the order in which the browser's half comes to it, and not once more there
 test-others:
-	$(VENV)/python -m tests.tools.compile
 	$(VENV)/python -m pytest -m "not browser"
 
 check: .venv/develop check-web
@@ -56,6 +60,7 @@ calibrate: .venv/runtime
 	$(VENV)/python -m sim.latency.calibration $(TABLE) $(ALLREDUCE)
 
 bench-ui: .venv/develop
+	$(VENV)/python -m benchmarks.cold_start
 	$(VENV)/python -m benchmarks.browser
 	$(VENV)/python -m benchmarks.crowd --seconds 120
 

@@ -1,11 +1,11 @@
-"""How fast the page answers, in a real Chromium:
+"""The response time of the page in a real Chromium:
 
     python -m benchmarks.browser
 
-From a dial's release to the new picture, at the default and at 2,000 requests, alone and with a
-pinned run; pictures a second while a dial is dragged; frames a second while the run plays. The
-clock is the browser's: from the input event to the frame in which the new packet is on the canvas.
-"""
+Measures the time from a dial's release to the new picture, at the default and at 2,000 requests,
+alone and with a pinned run; pictures per second while a dial is dragged; frames per second while
+the run plays. The clock is the browser's: from the input event to the frame in which the new packet
+is on the canvas."""
 
 from urllib.parse import urlencode
 
@@ -68,7 +68,7 @@ PLAY = (
 
 
 def trace(num_requests: int) -> bytes:
-    """A trace file: Poisson arrivals, prompts and outputs as chats have them."""
+    """A trace file: Poisson arrivals, prompts and outputs of chats."""
     rng = np.random.default_rng(0)
     arrival = np.cumsum(rng.exponential(0.12, num_requests))
     prompt = np.clip(rng.lognormal(5.8, 1.0, num_requests), 10, 6000).astype(int)
@@ -89,7 +89,7 @@ def opened(page: Page, url: str, **query: str) -> Page:
 
 
 def releases(page: Page, times: int, pause: int = 150) -> list[float]:
-    """Milliseconds of each release; the positions wander and never come twice in a row."""
+    """Milliseconds of each release; no position comes twice in a row."""
     values = [3 + (k * 17) % 37 for k in range(times)]
     found: list[float] = page.evaluate(MEASURE, {"values": values, "pause": pause})
     return found
@@ -120,12 +120,12 @@ def main() -> None:
             more = page.evaluate("history.length") - entries
             print(
                 f"live drag, {name.removeprefix('dial released, ')}: {drag['rate']:.1f} pictures "
-                f"a second, the thumb jumped {drag['jumps']} times, {more} entry in the history"
+                f"per second, the thumb jumped {drag['jumps']} times, {more} entry in the history"
             )
         for name, query in cases[1:3]:
             opened(page, url, **query)
             rate = page.evaluate(PLAY, 4)
-            print(f"playing, {name.removeprefix('dial released, ')}: {rate:.1f} frames a second")
+            print(f"playing, {name.removeprefix('dial released, ')}: {rate:.1f} frames per second")
         browser.close()
 
 

@@ -1,17 +1,16 @@
-"""How well a calibration in situ foretells other requests on this machine:
+"""How well a profile measured on this machine predicts other workloads:
 
     python -m benchmarks.calibration [--model MODEL] [--repeats N]
 
-In turns, so that a slow spell of the machine hits all alike: a round of random mixed steps to
-calibrate on, another seed at three rates, and one plan that is the same each time. Then one profile
-is fitted to all rounds, and every other run is simulated with it: error and bias of the step times,
-and the differences of TTFT, TPOT and E2E at p50 and p95, as the median of the repeats and the
-worst of them.
+Each round has random mixed steps to calibrate on, another seed at three rates, and one plan that is
+the same each time. The kinds alternate, so that a slow period of the machine affects all of them.
+Then one profile is fitted to all rounds, and every other run is simulated with it. Prints error and
+bias of the step times, and the differences of TTFT, TPOT and E2E at p50 and p95, as median and
+worst of the repeats.
 
-No profile can be nearer than the machine is to itself: the one plan tells how far a step is from
-its own median, and how far the profile is from that median, where the machine's noise has gone.
-Figures count on a quiet machine only; runs that were not quiet are counted.
-"""
+No profile can be more accurate than the machine is repeatable. The fixed plan measures how far a
+step is from its own median (the noise of the machine), and how far the profile is from that median.
+Figures are valid on a quiet machine only; the report counts the runs that were not quiet."""
 
 import sys
 
@@ -27,10 +26,10 @@ from gpu_backend.terminal import device_options
 from sim.latency import model as latency_model
 from sim.results.run import workload_of
 
-RATES = (0.5, 1.0, 1.5)  # of the rate that is calibrated at
+RATES = (0.5, 1.0, 1.5)  # of the rate of the calibration runs
 OTHER_SEED = 100
 BLOCKS = ("ttft_s", "tpot_s", "e2e_s")
-ALL_AT_ONCE_PER_S = 1e6  # a rate at which plans do not depend on how long steps take
+ALL_AT_ONCE_PER_S = 1e6  # a rate at which plans do not depend on step times
 STEP_PROMISE, FIGURE_PROMISE = 0.08, 0.10
 
 
@@ -83,21 +82,21 @@ def served(model: str, device: Device, rate: float, seed: int) -> RealRun:
 
 
 def one_plan(runs: list[RealRun], times: np.void) -> float:
-    """Print how far the very same steps are from their own median, and the profile from it;
+    """Print how far the same steps are from their median, and how far the profile is from it;
     returns the latter."""
     seconds = np.stack([run.output.times["whole_s"] for run in runs])
     median = np.median(seconds, axis=0)
-    foretold = compare(runs[0], times).step_s
-    noise, error = (float(np.abs(x / median - 1.0).mean()) for x in (seconds, foretold))
+    predicted = compare(runs[0], times).step_s
+    noise, error = (float(np.abs(x / median - 1.0).mean()) for x in (seconds, predicted))
     print(
         f"the same {len(median)} steps {len(runs)} times: a step is {noise:.1%} off its own "
-        f"median, the profile {error:.1%} (bias {float((foretold / median - 1.0).mean()):+.1%})"
+        f"median, the profile {error:.1%} (bias {float((predicted / median - 1.0).mean()):+.1%})"
     )
     return error
 
 
 def told(factor: float, runs: list[RealRun], times: np.void) -> float:
-    """Print a rate's line; the largest median difference of a figure."""
+    """Print the line of a rate; returns the largest median difference of a figure."""
     comparisons = [compare(run, times) for run in runs]
     relative = [c.step_s / c.run.output.times["whole_s"] - 1.0 for c in comparisons]
     differences = {

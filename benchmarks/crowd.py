@@ -1,11 +1,11 @@
-"""A class in front of one server:
+"""Many sessions on one server:
 
     python -m benchmarks.crowd --sessions 40 --seconds 600
 
 Websocket clients that speak Streamlit's protocol (its own BackMsg and ForwardMsg) open the Token
-budget page and move the budget's dial every two seconds, as the browser's component would; one
-Chromium beside them measures a real picture. Prints waiting times of both and memory over time.
-"""
+budget page and move the budget's dial every two seconds, as the component in a browser does. One
+Chromium beside them measures the time to a real picture. Prints response times of both and memory
+over time."""
 
 import argparse
 import asyncio
@@ -27,7 +27,7 @@ BUDGETS = tuple((base * q) // 4 for base in (64, 256, 1024, 2048, 4096) for q in
 
 
 class Client:
-    """One session: what it has seen of the page, and how long each answer took."""
+    """One session: what it received of the page, and the time of each answer."""
 
     def __init__(self, url: str, number: int):
         self.url = "ws" + url.removeprefix("http") + "/_stcore/stream"
@@ -54,7 +54,7 @@ class Client:
                 await asyncio.sleep(max(0.0, EVERY_S - (time.monotonic() - began)))
 
     def turn(self) -> bytes:
-        """The message of a dial that was let go at a new budget."""
+        """The message of a dial released at a new budget."""
         self.seq += 1
         value = {
             "budget": self.random.choice(BUDGETS), "cap": 0, "released": True,
@@ -68,7 +68,7 @@ class Client:
         return message.SerializeToString()
 
     async def answer(self, socket: websockets.ClientConnection) -> None:
-        """Read until the script has run to its end; remember the component and its epoch."""
+        """Read until the script has finished; keep the component and its epoch."""
         while True:
             message = ForwardMsg()
             message.ParseFromString(await asyncio.wait_for(socket.recv(), 60))

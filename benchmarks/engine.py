@@ -2,9 +2,9 @@
 
 8 requests of 64 prompt and 32 output tokens, greedy, the same weights, number format and threads
 for all: this engine (vLLM V1's policy), `generate` of transformers at batch 8, and its continuous
-batching (`generate_batch`). The three take turns, so that a busy machine is busy for all; the best
-of each counts. Then batch-1 decode against the bandwidth of this machine and a prompt of 256 tokens
-against its matrix products, both measured in the same run. Ends with one JSON line.
+batching (`generate_batch`). The three alternate, so that load on the machine affects all of them;
+the best of each counts. Then batch-1 decode against the bandwidth of this machine and a prompt of
+256 tokens against its matrix products, both measured in the same run. Ends with one JSON line.
 
 Bandwidth: best of 5 reads (a sum) of 1 GiB. GEMM: the larger of the best of 5 products at
 256 x 576 x 1536 and at 2048 cubed. In the engine's number format: bf16 where the processor
@@ -53,7 +53,7 @@ GEMMS: tuple[Size, ...] = ((256, 576, 1536), (2048, 2048, 2048))
 
 
 def policy_row(budget: int, block_size: int) -> Table:
-    """vLLM V1 with room for everything."""
+    """vLLM V1 with room for every request."""
     knobs = VllmV1(
         engine="vllm_v1",
         max_num_batched_tokens=budget,
@@ -137,7 +137,7 @@ def continuous(model: Any, prompts: list[list[int]]) -> int:
 
 
 def timed(work: Callable[[], int]) -> float:
-    """Output tokens a second."""
+    """Output tokens per second."""
     started_s = time.perf_counter()
     tokens = work()
     assert tokens == REQUESTS * OUTPUT, tokens
@@ -145,13 +145,13 @@ def timed(work: Callable[[], int]) -> float:
 
 
 def decode_step_s(ours: Ours, text: np.ndarray) -> float:
-    """Median whole step of one request that decodes around DECODE_CONTEXT tokens."""
+    """Median step time of one request that decodes at about DECODE_CONTEXT tokens of context."""
     served = ours.serve(make_inputs([text[: DECODE_CONTEXT - OUTPUT // 2]], OUTPUT))
     return float(np.median(served.times["whole_s"][2:]))
 
 
 def prefill_step_s(ours: Ours, text: np.ndarray) -> float:
-    """The step of one whole prompt of LONG_PROMPT tokens."""
+    """The step time of one whole prompt of LONG_PROMPT tokens."""
     served = ours.serve(make_inputs([text[:LONG_PROMPT]], 1))
     assert len(served.times) == 1
     return float(served.times["whole_s"][0])
@@ -241,11 +241,12 @@ def beside_limits(
     read: float,
     gemm: float,
 ) -> dict[str, float]:
-    """Print how near decode comes to the bandwidth and a prompt to the GEMM; returns the shares.
+    """Print decode as a share of the bandwidth and a prompt as a share of the GEMM; returns the
+    shares.
 
-    A decode reads all weights once, the LM head included, and the request's KV. A prompt multiplies
-    with the layers' weights for each token and with the head once, and attends to half a square.
-    """
+    A decode reads all weights once, including the LM head, and the request's KV. A prompt
+    multiplies by the layers' weights for each token and by the head once; attention covers half a
+    square."""
     shape = arch.shape
     parameters = shape.linear_parameters + shape.small_parameters + shape.head_parameters
     kv = DECODE_CONTEXT * shape.kv_bytes_per_token(1, device.element_bytes)

@@ -28,8 +28,8 @@ def chromium() -> str:
 
 
 @contextlib.contextmanager
-def app() -> Iterator[tuple[str, int]]:
-    """Start the app on a free port; gives its address and its process id."""
+def app(**environment: str) -> Iterator[tuple[str, int]]:
+    """Start the app on a free port; yields its address and its process id."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -37,7 +37,11 @@ def app() -> Iterator[tuple[str, int]]:
     command += ["--server.address=127.0.0.1", f"--server.port={port}"]
     command += ["--server.fileWatcherType=none"]
     server = subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        command,
+        cwd=ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
     )
     url = f"http://127.0.0.1:{port}"
     end = time.monotonic() + PATIENCE_S

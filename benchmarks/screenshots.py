@@ -1,4 +1,4 @@
-"""Pictures of every page, light, dark and as wide as a phone, into docs/screenshots:
+"""Screenshots of every page, light, dark and at a phone's width, into docs/screenshots:
 
     python -m benchmarks.screenshots
 
@@ -23,9 +23,8 @@ PAIR = "token_budget?v=1&preset=four_chats_one_document&budget=512&pin=four_chat
 
 @dataclass(frozen=True)
 class Shot:
-    """A page's address, what it is called, what to wait for, and the height that shows it; a button
-    that brings it about (`start`); a button to press then, and the words that appear and are
-    shown."""
+    """A page's address, the file's name, what to wait for, and the height that shows it; a button
+    that starts it (`start`); then a button to press, and the words that appear and are shown."""
 
     name: str
     path: str
@@ -71,10 +70,10 @@ def take(page: Page, url: str, shot: Shot, kind: str) -> Path:
     if shot.press:
         words, button = page.get_by_text(shot.appears), page.get_by_role("button", name=shot.press)
         words.or_(button).first.wait_for()
-        if button.count():  # what it computes may be kept from the last picture
+        if button.count():  # its result may be cached from the last picture
             button.click()
         words.wait_for(timeout=240_000)
-        page.wait_for_timeout(1500)  # what stands below makes room to scroll
+        page.wait_for_timeout(1500)  # the content below makes room to scroll
         words.evaluate("words => words.scrollIntoView({block: 'start'})")
     page.wait_for_timeout(2500)
     full = Image.open(io.BytesIO(page.screenshot())).convert("RGB")

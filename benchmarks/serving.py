@@ -1,11 +1,11 @@
 """Real servers beside the simulation: predicted and measured TTFT, TPOT and throughput.
 
     python benchmarks/serving.py FOLDER
- FOLDER holds reference/serving.csv and traces/vllm019_rtx4090_llama8b_*: figures of real servers
+
+FOLDER holds reference/serving.csv and traces/vllm019_rtx4090_llama8b_*: figures of real servers
 that are not part of this repository. Closed-loop rows ("isl I osl O concurrency C") are simulated
-with ten requests a user and two clients: C slots for C users, and C - 1 slots, as if one user
-always waited, which is what the measured TTFT looks like. TPOT is the target; TTFT is shown, not
-fitted."""
+with ten requests per user and two clients: C slots for C users, and C - 1 slots, as if one user
+always waited, which matches the measured TTFT. TPOT is the target; TTFT is shown, not fitted."""
 
 import csv
 import re
@@ -37,7 +37,7 @@ def scenario(model: str, gpu: str, tp: int, workload: dict[str, Any], **policy: 
 def closed_loop(
     gpu: str, tp: int, prompt: int, output: int, users: int, slots: int
 ) -> dict[str, Any]:
-    """The summary of `users` who send ten requests each to a server with `slots` slots."""
+    """The summary of `users` users that send ten requests each to a server with `slots` slots."""
     one_class = {
         "name": "user",
         "count": 10 * users,

@@ -4,6 +4,7 @@ import streamlit as st
 
 from ui import chat_windows
 from ui.shell import frame, navigation
+from ui.shell.kernels import computed_first
 from ui.start import demo
 from ui.text import glossary
 
@@ -29,7 +30,7 @@ NEXT = {
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def played(sent_s: float | None) -> chat_windows.Show:
-    return demo.show(sent_s)
+    return computed_first("start", str(sent_s), lambda: demo.show(sent_s))
 
 
 @frame.fragment

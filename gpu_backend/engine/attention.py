@@ -27,8 +27,8 @@ TILE_TOKENS = 1024
 
 @dataclass(frozen=True)
 class Tile:
-    """Rows [first, end) of the batch, one query token each. blocks: (rows x blocks a row,) flat;
-    mask: (rows, 1, 1, tokens) added to the scores, None where all rows are equally long."""
+    """Rows [first, end) of the batch, one query token each. blocks: (rows x blocks per row,) flat;
+    mask: (rows, 1, 1, tokens) added to the scores, None if all rows are equally long."""
 
     first: int
     end: int

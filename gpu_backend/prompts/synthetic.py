@@ -6,6 +6,7 @@ at least 21,000 tokens has: its length is exact. For chat it is common English w
 token each; the template adds tokens, and the count of the server is reported.
 """
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,7 @@ __all__ = ["prompt_ids", "prompt_text"]
 
 FIRST_ID = 1000  # ids below are bytes and special tokens
 NUM_IDS = 20_000
-COMMON = (
-    "the of and to in is that for it as was with be by on not he his but at are this have from or "
-    "had an they which one you were her all she there would their we him been has when who will "
-    "more no if out so said what up its about into than them can only other new some could time "
-    "these two may then do first any my now such like our over man me even most made after also"
-)
-WORDS = COMMON.split()
+WORDS = (Path(__file__).parent / "common_words.txt").read_text(encoding="utf-8").split()
 
 
 def content_ids(workload: Workload, i: int) -> NDArray[np.int64]:

@@ -12,7 +12,8 @@ from sim.latency.model import step_seconds
 
 @njit_inner
 def rejection_reason(state: State, replica: int, r: int) -> int:
-    """Why `r` can never run on a replica, NOT_REJECTED if it can. Limits of 0 are off."""
+    """The reason why `r` can never run on a replica, NOT_REJECTED if it can. A limit of 0 is
+    off."""
     request, policy = state.requests[r], state.policy[replica]
     usable = policy.num_gpu_blocks - 1
     if policy.watermark_always:
@@ -31,12 +32,12 @@ def rejection_reason(state: State, replica: int, r: int) -> int:
 
 @njit_inner
 def slo_unreachable(state: State, cluster: ClusterState, r: int, replica: int) -> bool:
-    """Early rejection: whether `r` would miss its SLO, judged by the load of this moment.
+    """Early rejection: whether `r` is predicted to miss its SLO, from the present load.
 
-    Time to the first token: all prompts before it and its own, in full steps, then the transfer and
-    a decode step. Gaps: a decode step of the emptiest decode server with `r` in it. Source:
-    Mooncake (FAST'25), overload-oriented scheduling; it predicts the decode load at the time when
-    the prefill ends, here the load is the present one."""
+    TTFT: all prompts before it and its own, in full steps, then the transfer and a decode step.
+    ITL: a decode step of the least loaded decode server with `r` in it. Source: Mooncake (FAST'25),
+    overload-oriented scheduling; Mooncake predicts the decode load at the end of the prefill; here
+    it is the present load."""
     config, step = cluster.config[0], cluster.forecast[0]
     num_prompt_tokens = state.requests[r].num_prompt_tokens
     target = router.choose(state, cluster, r, DECODE, SHORTEST_QUEUE, 0, 0.0)

@@ -1,4 +1,4 @@
-"""Closed loops: each user sends the next request some time after the last one has ended."""
+"""Closed loops: each user sends the next request a think time after the last one has ended."""
 
 from sim.cluster.cluster_state import ARRIVAL, ClusterState
 from sim.cluster.event_queue import push_event

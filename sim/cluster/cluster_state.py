@@ -1,7 +1,7 @@
-"""What the loop knows beyond the schedulers' state: the clock, queued events, servers, the link, KV
-transfers.
+"""The state of the loop beyond that of the schedulers: the clock, queued events, servers, the link,
+KV transfers.
 
-A policy sees none of it. A KV transfer is the path of one request through a cluster: which server
+Engines do not read it. A KV transfer is the path of one request through a cluster: which server
 computed its prompt, over which link its KV went, and where it decoded."""
 
 from typing import NamedTuple
@@ -15,14 +15,14 @@ CLOCK = np.dtype(
         ("horizon_s", np.float64),
         ("max_steps", np.int64),
         ("next_arrival", np.int64),  # next row of the request table to arrive on its own
-        ("num_arrivals", np.int64),  # rows that do; those behind them are released by loops
+        ("num_arrivals", np.int64),  # rows that do; later rows are released by closed loops
         ("num_queued_events", np.int64),
         ("num_steps_open", np.int64),  # steps that have begun and not ended
         ("first_event", np.int64),  # of the step that begins next
         ("num_active_transfers", np.int64),
-        ("transfers_at_s", np.float64),  # to which time their bytes are counted
-        ("next_transfer_s", np.float64),  # when the next of them gets on, inf for never
-        ("replica", np.int64),  # whose turn it is; a constant would compile every callee once more
+        ("transfers_at_s", np.float64),  # the time up to which their bytes are counted
+        ("next_transfer_s", np.float64),  # when the next transfer changes, inf for never
+        ("replica", np.int64),  # the one to step; a constant would compile every callee again
         ("stuck_request", np.int64),
         ("record_items", np.int64),
     ],
@@ -33,19 +33,19 @@ CLOCK = np.dtype(
 QUEUED_EVENT = np.dtype(
     [
         ("time_s", np.float64),
-        ("since_s", np.float64),  # earlier than time_s where it had to wait for the end of a step
+        ("since_s", np.float64),  # earlier than time_s if it waited for the end of a step
         ("subject", np.int64),  # a request, or the replica whose step begins or ends
         ("kind", np.int64),
     ],
     align=True,
 )
-# 64-bit: plain numbers would compile what they are handed to once for each
+# 64-bit: plain numbers would compile their receivers once per value
 STEP_ENDS, ARRIVAL, ABORT, HANDOVER, STEP_BEGINS = np.arange(5)
 
-# A closed loop: requests next .. end-1 are yet to be released, one whenever another one ends.
+# A closed loop: requests next .. end-1 are not released yet; one is released when another ends.
 LOOP = np.dtype([("next", np.int64), ("end", np.int64), ("think_s", np.float64)], align=True)
 
-# A server: what the loop and the router know of it.
+# A server, as the loop and the router see it.
 SERVER = np.dtype(
     [
         ("role", np.int64),
@@ -54,7 +54,7 @@ SERVER = np.dtype(
         ("num_unfinished", np.int64),  # requests sent to it and not ended there
         ("unfinished_tokens", np.int64),  # their prompts and max_tokens
         ("unfinished_prompts", np.int64),  # their prompts alone
-        ("num_sending", np.int64),  # transfers that share its link just now, one way ...
+        ("num_sending", np.int64),  # transfers that share its link at present, one way ...
         ("num_receiving", np.int64),  # ... and the other
         ("kv_token_bytes", np.float64),  # over all its GPUs
     ],
@@ -62,7 +62,7 @@ SERVER = np.dtype(
 )
 ROLES = ("both", "prefill", "decode", "store")
 BOTH, PREFILL, DECODE, STORE = range(len(ROLES))
-# Nothing to do; a step to begin, running; nothing that it could do before something happens.
+# No work; a step to begin; a step running; blocked until an event.
 IDLE, READY, BUSY, BLOCKED = range(4)
 
 ROUTERS = ("round_robin", "least_tokens", "shortest_queue", "prefix_aware", "random", "free_kv")
@@ -75,7 +75,7 @@ CLUSTER_CONFIG = np.dtype(
         ("disaggregated", np.int64),
         ("router", np.int64),
         ("decode_router", np.int64),
-        ("next_prefill", np.int64),  # of the round robins
+        ("next_prefill", np.int64),  # of the round-robin routers
         ("next_decode", np.int64),
         ("bandwidth", np.float64),  # of one server's link, bytes/s each way
         ("latency_s", np.float64),
@@ -98,7 +98,7 @@ KV_TRANSFER = np.dtype(
     [
         ("pick", np.float64),  # random numbers of the routers, 0 to 1
         ("decode_pick", np.float64),
-        ("fate", np.int64),  # what will happen to its KV, drawn beforehand
+        ("fate", np.int64),  # the outcome of its KV, drawn in advance
         ("stage", np.int64),
         ("outcome", np.int64),
         ("source", np.int64),  # where its prompt was computed, -1 before
@@ -126,7 +126,7 @@ OUTCOMES = (
     "moved",
     "finished_at_prefill",
     "too_short",
-    "unused",  # its KV lay ready and nobody asked for it
+    "unused",  # its KV was ready and was not used
     "load_failed",
     "load_failed_recomputed",
 )
@@ -149,9 +149,9 @@ class ClusterState(NamedTuple):
     latency: Table  # (R,) latency.LATENCY rows
     event_queue: Table
     loops: Table
-    flags: np.ndarray  # (S,) how the items of the step at hand end: zeros when simulated
+    flags: np.ndarray  # (S,) how the items of the current step end: zeros when simulated
     servers: Table  # (R,)
     config: Table  # (1,)
     kv_transfers: Table  # (n,), or (1,) where requests stay where they are sent
     active_transfers: np.ndarray  # (n,) or (1,): requests whose KV is on its way
-    forecast: Table  # (1,) a recording.STEP row for what early rejection expects
+    forecast: Table  # (1,) a recording.STEP row for the prediction of early rejection

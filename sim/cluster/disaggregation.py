@@ -8,7 +8,7 @@ Either server may emit the first token: vLLM with NIXL discards the token of the
 DistServe and Splitwise that token is the first one.
 
 Prompts shorter than a block are not transferred (vLLM's NixlConnector up to 0.10; later versions
-transfer partial blocks too), the decode server computes them."""
+transfer partial blocks too). The decode server computes them."""
 
 from sim.cluster import kv_transfer, router
 from sim.cluster.admission import rejection_reason
@@ -64,7 +64,7 @@ def send_to_prefill(
 
 @njit_inner
 def transfer_outcome(state: State, r: int, replica: int, fate: int) -> int:
-    """The outcome that the KV of `r` will have: moved, too short, or unused."""
+    """The outcome of the KV of `r`: moved, too short, or unused."""
     if state.requests[r].num_prompt_tokens < state.policy[replica].block_size:
         return TOO_SHORT
     return KV_UNUSED if fate == UNUSED else MOVED
@@ -78,7 +78,7 @@ def prefill_finished(state: State, cluster: ClusterState, r: int, now_s: float) 
     served = state.requests[prefill_request]
     router.request_ended(state, cluster, transfer.source, prefill_request)
     transfer.prefill_end_s = now_s
-    if served.status != reasons.FINISHED:  # ignored by its policy
+    if served.status != reasons.FINISHED:  # not read by its engine
         reject(state, cluster, r, served.rejection, now_s)
         return
     if config.store >= 0:
@@ -100,7 +100,7 @@ def prefill_finished(state: State, cluster: ClusterState, r: int, now_s: float) 
 
 @njit_inner
 def finish_at_prefill(state: State, cluster: ClusterState, r: int, now_s: float) -> None:
-    """The first token was the last: there is nothing to decode."""
+    """The request ends with its first token: there is nothing to decode."""
     transfer, request = cluster.kv_transfers[r], state.requests[r]
     abort_decode_request(state, cluster, r, now_s)
     request.finish_reason = reasons.MODEL_LEN
@@ -134,7 +134,7 @@ def send_to_decode(state: State, cluster: ClusterState, r: int, now_s: float) ->
     request.load_tokens = request.num_prompt_tokens if transfer.outcome == MOVED else 0
     transfer.target, transfer.stage = target, QUEUED
     ops.add(state, target, r)
-    if config.first_token_at_prefill:  # it comes with the KV, unless it came before
+    if config.first_token_at_prefill:  # emitted with the KV, unless it was emitted before
         request.num_tokens = request.num_prompt_tokens + 1
     router.request_sent(state, cluster, target, r)
     wake(state, cluster, target, now_s)
@@ -167,7 +167,7 @@ def start_transfers(state: State, cluster: ClusterState, replica: int, now_s: fl
 
 @njit_inner
 def chunk_computed(state: State, cluster: ClusterState, prefill_request: int, now_s: float) -> None:
-    """A step has computed a chunk of a prefill request: with streaming its KV can be sent."""
+    """A step computed a chunk of a prefill request: with streaming, its KV can be sent."""
     config = cluster.config[0]
     r = prefill_request - config.num_requests
     transfer, request = cluster.kv_transfers[r], state.requests[r]
@@ -208,7 +208,7 @@ def transfer_finished(state: State, cluster: ClusterState, r: int, now_s: float)
 
 @njit_inner
 def free_prefill_request(state: State, cluster: ClusterState, r: int, now_s: float) -> None:
-    """The prefill server frees the KV that it has held for `r`."""
+    """Free the KV that the prefill server holds for `r`."""
     prefill_request = r + cluster.config[0].num_requests
     source = cluster.kv_transfers[r].source
     if kv.free(state, source, prefill_request) > 0:
@@ -290,7 +290,8 @@ def abort_request(state: State, cluster: ClusterState, r: int, now_s: float) -> 
 
 @njit_inner
 def save_to_store(state: State, cluster: ClusterState, r: int) -> None:
-    """Put the whole blocks of a prompt into the KV store; the least recently used make room."""
+    """Put the full blocks of a prompt into the KV store; the least recently used blocks are
+    evicted."""
     config = cluster.config[0]
     store, row = config.store, r + 2 * config.num_requests
     block_size = state.policy[store].block_size

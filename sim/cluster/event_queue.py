@@ -1,7 +1,7 @@
-"""The queue of events that are still to happen: a binary heap by time.
+"""The queue of pending events: a binary heap by time.
 
-At one instant steps end first, then requests arrive or are aborted, then steps begin: a policy
-plans with all that is known by then."""
+At one instant steps end first, then requests arrive or are aborted, then steps begin. An engine
+therefore plans with everything known at that time."""
 
 import numpy as np
 

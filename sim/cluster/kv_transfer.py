@@ -2,8 +2,8 @@
 
 A transfer first takes its setup (latency, and a cost for each descriptor: contiguous pieces of KV,
 once for each layer), then its bytes flow. Every server has one link, full duplex; a transfer gets
-the smaller of an equal share of its sender's and of its receiver's. With streaming, bytes become
-ready chunk by chunk; a transfer that has sent all that is ready waits."""
+the smaller of an equal share of its sender's link and of its receiver's. With streaming, bytes
+become ready chunk by chunk; a transfer that has sent all that is ready waits."""
 
 import numpy as np
 
@@ -14,8 +14,8 @@ from sim.core.state import State
 
 @njit_inner
 def count_pieces(state: State, prefill_request: int, r: int, num_tokens: int) -> int:
-    """Into how many contiguous pieces the last `num_tokens` tokens of the prompt of `r` fall: both
-    ends' block ids must go up by one from block to block."""
+    """The number of contiguous pieces of the last `num_tokens` tokens of the prompt of `r`: within
+    a piece, block ids increase by one on both servers."""
     giver, taker = state.requests[prefill_request], state.requests[r]
     block_size = state.policy[taker.replica].block_size
     first = (taker.load_tokens - num_tokens) // block_size
@@ -24,7 +24,7 @@ def count_pieces(state: State, prefill_request: int, r: int, num_tokens: int) ->
     theirs = state.block_table[giver.replica, giver.slot]
     pieces = 0
     for k in range(first, blocks):
-        known = k < giver.num_blocks  # a prompt being computed has blocks for its chunks alone
+        known = k < giver.num_blocks  # a prompt in progress has blocks only for its chunks
         joins = k > first and ours[k] == ours[k - 1] + 1
         if known and k > first:
             joins = joins and theirs[k] == theirs[k - 1] + 1
@@ -34,7 +34,7 @@ def count_pieces(state: State, prefill_request: int, r: int, num_tokens: int) ->
 
 @njit_inner
 def start(cluster: ClusterState, r: int, ready: float, unready: float, now_s: float) -> None:
-    """Start to move the KV of `r`: so many bytes of it are computed, so many are not yet."""
+    """Start the transfer of the KV of `r`: `ready` bytes are computed, `unready` are not."""
     clock, config, transfer = cluster.clock[0], cluster.config[0], cluster.kv_transfers[r]
     advance(cluster, now_s)
     transfer.start_s = now_s
@@ -49,7 +49,7 @@ def start(cluster: ClusterState, r: int, ready: float, unready: float, now_s: fl
 
 @njit_inner
 def add_ready(cluster: ClusterState, r: int, unready: float, now_s: float) -> None:
-    """A chunk more of the prompt of `r` is computed; `unready` bytes are still to come."""
+    """Another chunk of the prompt of `r` is computed; `unready` bytes are still missing."""
     transfer = cluster.kv_transfers[r]
     if unready < transfer.unready_bytes:
         advance(cluster, now_s)
@@ -62,7 +62,7 @@ def add_ready(cluster: ClusterState, r: int, unready: float, now_s: float) -> No
 
 @njit_inner
 def advance(cluster: ClusterState, now_s: float) -> None:
-    """Count what has flown by `now_s` at the rates of the moment."""
+    """Count the bytes transferred by `now_s` at the present rates."""
     clock = cluster.clock[0]
     seconds = now_s - clock.transfers_at_s
     for i in range(clock.num_active_transfers):
@@ -79,7 +79,7 @@ def advance(cluster: ClusterState, now_s: float) -> None:
 
 @njit_inner
 def share_links(cluster: ClusterState) -> None:
-    """Share the links anew and find out when the next transfer gets on."""
+    """Share the links again and find when the next transfer changes."""
     clock, config, servers = cluster.clock[0], cluster.config[0], cluster.servers
     for i in range(clock.num_active_transfers):
         transfer = cluster.kv_transfers[cluster.active_transfers[i]]
@@ -97,7 +97,7 @@ def share_links(cluster: ClusterState) -> None:
             seconds = transfer.setup_s
         elif transfer.ready_bytes > 0.0:
             sharers = servers[transfer.target].num_receiving
-            if transfer.source != config.store:  # it lies in the memory of many machines
+            if transfer.source != config.store:  # it is spread over the memory of many machines
                 sharers = max(sharers, servers[transfer.source].num_sending)
             transfer.rate = config.bandwidth / sharers
             seconds = transfer.ready_bytes / transfer.rate
@@ -108,8 +108,8 @@ def share_links(cluster: ClusterState) -> None:
 
 @njit_inner
 def pop_finished(cluster: ClusterState, now_s: float) -> int:
-    """Take out a transfer that is complete by `now_s`; -1 for none, and the links are shared
-    anew."""
+    """Remove a transfer that is complete by `now_s` and return its request. Returns -1 if there is
+    none, after sharing the links again."""
     clock = cluster.clock[0]
     advance(cluster, now_s)
     for i in range(clock.num_active_transfers):
@@ -129,7 +129,7 @@ def pop_finished(cluster: ClusterState, now_s: float) -> int:
 
 @njit_inner
 def remove(cluster: ClusterState, r: int) -> None:
-    """Take `r` out of the list of transfers; the order of the others stays."""
+    """Remove `r` from the list of transfers; the others keep their order."""
     clock, active_transfers = cluster.clock[0], cluster.active_transfers
     place = 0
     while active_transfers[place] != r:
@@ -141,7 +141,7 @@ def remove(cluster: ClusterState, r: int) -> None:
 
 @njit_inner
 def cancel(cluster: ClusterState, r: int, now_s: float) -> None:
-    """The KV of `r` is not wanted any more; the others share its part of the links."""
+    """Cancel the transfer of the KV of `r`; the others share its part of the links."""
     advance(cluster, now_s)
     remove(cluster, r)
     share_links(cluster)

@@ -1,4 +1,4 @@
-"""The loop: what happens next in a cluster of servers, on one clock.
+"""The event loop of a cluster of servers, on one clock.
 
 Requests arrive and a router sends each to a server; steps begin, run and end; KV is transferred;
 requests are aborted. A single server is a cluster of one. The loop returns when a step is planned,
@@ -49,7 +49,7 @@ from sim.core.state import State
 from sim.engines import dispatch
 from sim.latency.model import step_seconds
 
-# `pools` of a cluster whose servers all prefill and decode, and of one with servers for each.
+# `pools` of a co-located and of a disaggregated cluster.
 COLOCATED, DISAGGREGATED = (), (0,)
 
 # Why the loop returns.
@@ -123,7 +123,8 @@ def client_left(
 
 @njit_inner
 def step_ended(state: State, cluster: ClusterState, pools: tuple[int, ...], replica: int) -> None:
-    """A step has run: count its tokens, handle requests that ended, let the server plan again."""
+    """A step has run: count its tokens, handle requests that ended, and let the server plan
+    again."""
     counters, config = state.counters[replica], cluster.config[0]
     close_step(state, cluster, replica)
     now_s = counters.now_s
@@ -156,9 +157,9 @@ def run_until_next_step(
 ) -> int:
     """Handle events up to the next step, and plan it: PLANNED, on replica `clock.replica`.
 
-    Otherwise returns how the run ends, or SLICE_OVER or NO_ROOM where a step may not begin now. The
-    length of `pools` is known to the compiler, which leaves out what a co-located cluster does not
-    need (see dispatch.only)."""
+    Otherwise returns the status of the run, or SLICE_OVER or NO_ROOM if no step may begin now. The
+    length of `pools` is known to the compiler, which omits the code that a co-located cluster does
+    not need (see dispatch.only)."""
     clock, requests = cluster.clock[0], state.requests
     while True:
         arrival_s = np.inf
@@ -231,10 +232,10 @@ def begin_step(
     works = has_work(state, replica)
     cluster.servers[replica].activity = BLOCKED if works else IDLE
     if works and counters.num_reserved == 0 and no_pending_events(cluster):
-        open_step(state, cluster, replica)  # it never runs: its row records why
+        open_step(state, cluster, replica)  # it never runs: its row records the reason
         clock.stuck_request = stuck_request(state, replica)
         return STALLED
-    log.num_events = before  # of no step; the transfers say that KV is on its way
+    log.num_events = before  # outside a step; the transfers record pending KV
     return SLICE_OVER
 
 
@@ -279,15 +280,15 @@ def run_slice(
 def next_step(state: State, cluster: ClusterState, engines: tuple[int, ...]) -> int:
     """Handle events up to the next step and plan it, for an executor that runs it itself.
 
-    PLANNED: run `state.scheduled[clock.replica]`, then call `finish_step`. Otherwise how the run
-    ends, or NO_ROOM for its records (`simulator.with_more_room`)."""
+    PLANNED: run `state.scheduled[clock.replica]`, then call `finish_step`. Otherwise the status of
+    the run, or NO_ROOM for its records (`simulator.with_more_room`)."""
     return run_until_next_step(state, cluster, engines, COLOCATED, True)
 
 
 @njit
 def finish_step(state: State, cluster: ClusterState, replica: int, duration_s: float) -> None:
-    """The planned step has run and took `duration_s` seconds. `cluster.flags`: which of its items
-    end, by EOS (reasons.STOP) or because their client disconnected (reasons.ABORT)."""
+    """The planned step has run in `duration_s` seconds. `cluster.flags`: which of its items end, by
+    EOS (reasons.STOP) or because their client disconnected (reasons.ABORT)."""
     server = cluster.servers[replica]
     state.steps[state.counters[replica].step].duration_s = duration_s
     server.busy_until_s = state.counters[replica].now_s + duration_s
@@ -297,7 +298,8 @@ def finish_step(state: State, cluster: ClusterState, replica: int, duration_s: f
 
 @njit
 def finalize(state: State, cluster: ClusterState, pools: tuple[int, ...]) -> None:
-    """The run is cut short: end the steps that have begun, and handle no other event."""
+    """Finalize a run that is cut short: end the steps that have begun, and handle no other
+    event."""
     while cluster.clock[0].num_steps_open > 0:
         replica, kind = cluster.event_queue[0].subject, cluster.event_queue[0].kind
         pop_event(cluster)

@@ -1,6 +1,6 @@
-"""One server: a step begins (the policy plans it), and some time later ends (its tokens count).
+"""One server: a step begins (the engine plans it), and later ends (its tokens are counted).
 
-What runs the step in between is a latency model or a real engine."""
+A latency model or a real engine runs the step in between."""
 
 from sim.cluster.cluster_state import (
     BLOCKED,
@@ -21,7 +21,7 @@ from sim.latency.step_cost import measure_load
 
 @njit_inner
 def wake(state: State, cluster: ClusterState, replica: int, now_s: float) -> None:
-    """Something happened to a server that is not in a step: let it plan at `now_s`."""
+    """An event changed a server that is not in a step: let it plan at `now_s`."""
     server = cluster.servers[replica]
     if server.activity in (IDLE, BLOCKED):
         server.activity = READY
@@ -37,7 +37,7 @@ def has_work(state: State, replica: int) -> bool:
 
 @njit_inner
 def open_step(state: State, cluster: ClusterState, replica: int) -> None:
-    """Write the row of the step just planned, except its duration, and its items."""
+    """Write the row of the step just planned, without its duration, and its items."""
     counters, log, policy = state.counters[replica], state.log[0], state.policy[replica]
     step = state.steps[log.num_steps]
     step.start_s, step.duration_s, step.replica = counters.now_s, 0.0, replica
@@ -63,7 +63,7 @@ def open_step(state: State, cluster: ClusterState, replica: int) -> None:
 
 @njit_inner
 def start_step(state: State, cluster: ClusterState, replica: int, duration_s: float) -> None:
-    """The planned step takes `duration_s` seconds; an event marks its end."""
+    """The planned step takes `duration_s` seconds: queue the event of its end."""
     counters, server, clock = state.counters[replica], cluster.servers[replica], cluster.clock[0]
     state.steps[counters.step].duration_s = duration_s
     server.activity = BUSY
@@ -74,7 +74,7 @@ def start_step(state: State, cluster: ClusterState, replica: int, duration_s: fl
 
 @njit_inner
 def close_step(state: State, cluster: ClusterState, replica: int) -> None:
-    """The step has run: its tokens count, and requests that ended are listed in `ended`."""
+    """The step has run: its tokens are counted, and requests that ended are in `ended`."""
     counters, server = state.counters[replica], cluster.servers[replica]
     ops.complete(state, replica, cluster.flags, server.busy_until_s)
     state.steps[counters.step].num_regular_gaps = state.log[0].num_regular_gaps

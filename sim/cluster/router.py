@@ -1,7 +1,7 @@
 """Routers: which server a request is sent to.
 
-What a router knows of a server: how many requests it sent there that have not ended, their prompts
-and max_tokens, the free blocks, and which prefixes its cache holds. Ties go to the lower index."""
+A router knows of each server: the number of requests sent there that have not ended, their prompts
+and max_tokens, the free blocks, and the prefixes in its cache. Ties go to the lower index."""
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from sim.core.state import State
 def choose(
     state: State, cluster: ClusterState, r: int, role: int, kind: int, turn: int, pick: float
 ) -> int:
-    """The server of `role` for request `r`. `turn`: how many requests the pool has got before;
+    """The server of `role` for request `r`. `turn`: how many requests the pool received before;
     `pick`: a random number from 0 to 1."""
     servers, pool, last = cluster.servers, 0, 0
     for k in range(len(servers)):
@@ -73,7 +73,7 @@ def request_sent(state: State, cluster: ClusterState, replica: int, r: int) -> N
 
 @njit_inner
 def request_ended(state: State, cluster: ClusterState, replica: int, r: int) -> None:
-    """Request `r` has ended there, in any way."""
+    """Request `r` has ended there, for any reason."""
     server, request = cluster.servers[replica], state.requests[r]
     server.num_unfinished -= 1
     server.unfinished_tokens -= request.num_prompt_tokens + request.max_tokens

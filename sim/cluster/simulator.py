@@ -1,7 +1,6 @@
-"""Running a cluster from Python: slices of the compiled loop until it ends by itself, or is ended.
-
-The loop (cluster.py) comes back every few thousand steps, so that Python can look at a deadline, a
-cancel or a newer dial value, and make more room for records."""
+"""Running a cluster from Python: slices of the compiled loop until the run ends or is ended. The
+loop (loop.py) returns every few thousand steps, so that Python can check a deadline, a cancellation
+or a newer dial value, and make more room for records."""
 
 import time
 from collections.abc import Callable
@@ -36,7 +35,7 @@ MOST_RECORD_BYTES = 8 << 30  # of all records together
 
 @dataclass(frozen=True)
 class Limits:
-    """Where a run is cut short: simulated seconds, steps, and seconds of this machine's time."""
+    """Limits of a run: simulated seconds, steps, and seconds of computing time."""
 
     horizon_s: float = np.inf
     max_steps: int = 1_000_000
@@ -58,11 +57,12 @@ def run(
     cancelled: Callable[[], bool] = lambda: False,
     record_items: bool = True,
 ) -> Recording:
-    """Simulate a cluster until all requests ended, nothing can move any more, or a limit is met.
+    """Simulate a cluster until all requests have ended, no progress is possible, or a limit is
+    reached.
 
     Parameters: the request table (sorted by arrival; rows that a closed loop releases last, loop by
-    loop, with arrival inf), its run table, one POLICY and one LATENCY row a replica, and how the
-    replicas are joined. The table is copied: a workload can be run again. `cancelled` is asked
+    loop, with arrival inf), its run table, one POLICY and one LATENCY row per replica, and how the
+    replicas are connected. The table is copied: a workload can be run again. `cancelled` is called
     between slices of steps."""
     state, cluster = prepare(
         requests,
@@ -149,8 +149,8 @@ def prepare(
 
 
 def longest_held(requests: Table, policy: Table) -> int | None:
-    """Tokens of the longest request, where no engine reserves more: many servers with room for
-    max_model_len in each row of their block tables would ask for more memory than there is."""
+    """Tokens of the longest request, if no engine reserves more: for many servers, rows of the
+    block table with room for max_model_len would exceed the memory of this machine."""
     engines = {dispatch.KERNELS[number] for number in policy.engine.tolist()}
     if not all(engine_spec(engine).holds_known_tokens for engine in engines):
         return None
@@ -159,7 +159,7 @@ def longest_held(requests: Table, policy: Table) -> int | None:
 
 
 def pools_of(cluster: ClusterState) -> tuple[int, ...]:
-    """What tells the compiled loop whether there are prefill and decode servers."""
+    """The argument that tells the compiled loop whether there are prefill and decode servers."""
     return DISAGGREGATED if cluster.config[0].disaggregated else COLOCATED
 
 
@@ -168,7 +168,7 @@ def record_bytes(state: State) -> int:
 
 
 def with_more_room(state: State, cluster: ClusterState) -> State:
-    """The same state with twice the room wherever little is left."""
+    """The same state with twice the room in tables that are nearly full."""
     log, most = state.log[0], state.scheduled.shape[1]
     margin = (8 + len(cluster.servers)) * most + 64 + int(cluster.clock[0].num_queued_events)
     grown = {}
@@ -187,7 +187,7 @@ def with_more_room(state: State, cluster: ClusterState) -> State:
 
 
 def explain_outcome(outcome: int, state: State, cluster: ClusterState) -> tuple[str, str | None]:
-    """(status, reason in words) of a run that ended by itself."""
+    """(status, reason as text) of a run that ended by itself."""
     clock, log = cluster.clock[0], state.log[0]
     if outcome == ALL_DONE:
         return "finished", None

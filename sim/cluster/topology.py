@@ -1,5 +1,5 @@
-"""How the servers of a cluster are connected, in numbers: what the loop needs beside policies and
-latencies. scenario/resolve_topology.py makes it from a scenario."""
+"""How the servers of a cluster are connected: the loop's input besides knobs and latencies.
+scenario/resolve_topology.py makes it from a scenario."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from sim.cluster.cluster_state import (
 from sim.core.requests import Table
 from sim.core.state import records
 
-MOST_LOADING = 4096  # requests that may hold blocks for KV to come, or to be fetched, on a server
+MOST_LOADING = 4096  # requests per server that may hold blocks for pending KV
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Topology:
         return together
 
     def with_slots(self, policy: Table, num_requests: int) -> Table:
-        """The policies of all replicas, with room for requests that hold KV and do not run."""
+        """The POLICY rows of all replicas, with room for requests that hold KV and do not run."""
         if not self.disaggregated:
             return policy
         policy = policy.copy()
@@ -115,7 +115,7 @@ class Topology:
         return row
 
     def kv_transfers(self, num_requests: int) -> Table:
-        """Rows of cluster_state.KV_TRANSFER with what the seed decides."""
+        """Rows of cluster_state.KV_TRANSFER with the values that the seed decides."""
         draws = RANDOM in (self.router, self.decode_router)
         rows = 2 * num_requests if self.disaggregated else num_requests if draws else 1
         kv_transfers = records(max(rows, 1), KV_TRANSFER)

@@ -1,8 +1,8 @@
-"""Where numba keeps compiled kernels: a folder named after a hash of all that kernels import.
+"""The folder where numba keeps compiled kernels, named by a hash of everything kernels import.
 
 Numba's on-disk cache notices an edit of a kernel's own file only, not of the files that the kernel
-calls into. So the folder's name covers every file with a compiled function and every project file
-that these import: an edit of any of them starts a new folder, an edit elsewhere (a page, a message,
+calls into. The hash therefore covers every file with a compiled function and every project file
+that these import. An edit of any of them starts a new folder. An edit elsewhere (a page, a message,
 an engine's entry in the registry) compiles nothing."""
 
 import ast
@@ -39,8 +39,8 @@ def kernel_sources(root: Path = ROOT) -> list[Path]:
 
 
 def project_imports(file: Path, root: Path) -> Iterator[Path]:
-    """The project's files that a file imports at module level. A package's __init__ only where a
-    name is taken from it."""
+    """The project's files that a file imports at module level. A package's __init__ counts only if
+    a name is taken from it."""
     for node in ast.parse(file.read_bytes()).body:
         names: list[str] = []
         if isinstance(node, ast.Import):
@@ -49,7 +49,7 @@ def project_imports(file: Path, root: Path) -> Iterator[Path]:
             names = [f"{node.module}.{alias.name}" for alias in node.names]
         for name in names:
             path = root.joinpath(*name.split("."))
-            for place in (path, path.parent):  # the name is a module, or stands in one
+            for place in (path, path.parent):  # the name is a module, or is in one
                 if place.with_suffix(".py").is_file():
                     yield place.with_suffix(".py")
                     break
@@ -68,8 +68,8 @@ def cache_key(root: Path = ROOT) -> str:
 
 
 def cache_folder(root: Path = ROOT) -> Path:
-    """The folder for compiled code, made: in the checkout, or in the user's cache where the
-    checkout is read-only. Of the folders beside it the newest few are kept."""
+    """Create and return the folder for compiled code: in the checkout, or in the user's cache if
+    the checkout is read-only. Removes older folders beside it; the newest few are kept."""
     key = cache_key(root)
     for parent in (root / ".numba_cache", Path(platformdirs.user_cache_dir("batchscope"))):
         folder = parent / key

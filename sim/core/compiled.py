@@ -1,7 +1,7 @@
 """`njit`: how every kernel of this project is compiled.
 
 Set NUMBA_DISABLE_JIT=1 to run the same functions as plain Python, NUMBA_CACHE_DIR to keep compiled
-code elsewhere than compile_cache.py says."""
+code in another folder than that of compile_cache.py."""
 
 import os
 from typing import Any
@@ -17,7 +17,7 @@ setattr(numba.config, "CACHE_DIR", os.environ["NUMBA_CACHE_DIR"])  # noqa: B010 
 
 # Kernels allocate nothing and keep no array, so numba's reference counts (an atomic add and a
 # subtraction for each of the state's arrays in each call) are left out: `_nrt`. Measured on the
-# `steady` workload of `sim bench`: 17 million request-tokens a second with them, 44 without.
+# `steady` workload of `sim bench`: 17 million request-tokens per second with them, 44 without.
 OPTIONS: Any = {
     "cache": True,
     "nogil": True,
@@ -28,11 +28,11 @@ OPTIONS: Any = {
 
 njit = numba.njit(**OPTIONS)
 
-# For kernels that only kernels call: what unpacks the state for Python takes a third of the time to
-# compile. Python cannot call it.
+# For kernels that only kernels call. The wrapper that unpacks the state for Python takes a third of
+# the compile time and is left out, so Python cannot call them.
 INNER: Any = {"no_cpython_wrapper": True}
 njit_inner = numba.njit(**OPTIONS, **INNER)
 
-# For a small function on a hot path, called by kernels only: the state is a tuple of many arrays,
-# and handing it over costs more than a short body does. Python cannot call it.
+# For a small function on a hot path, called by kernels only. The state is a tuple of many arrays,
+# and passing it costs more than a short body does. Python cannot call it.
 njit_inline = numba.njit(**OPTIONS, **INNER, forceinline=True)

@@ -6,7 +6,7 @@ from sim.core.state import State
 
 @njit_inline
 def record_event(state: State, r: int, kind: int, value: int, limit: int) -> None:
-    """Record what happened to `r` in the step at hand; see reasons.EVENTS for the numbers."""
+    """Record what happened to `r` in the current step; see reasons.EVENTS for the numbers."""
     log = state.log[0]
     event = state.events[log.num_events]
     event.step = log.num_steps
@@ -19,7 +19,7 @@ def record_event(state: State, r: int, kind: int, value: int, limit: int) -> Non
 
 @njit_inline
 def record_refusal(state: State, r: int, kind: int, needed: int, available: int) -> None:
-    """Record why `r` gets nothing in the step at hand: it needed more than there was."""
+    """Record why `r` gets no tokens in the current step: it needed more than was available."""
     record_event(state, r, kind, needed, available)
 
 

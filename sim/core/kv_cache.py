@@ -6,7 +6,7 @@ and blocks in the prefix cache to its back: the list is in LRU order, and a prom
 before its head.
 
 The prefix cache holds whole blocks under a hash that is chained over the tokens before them. A
-look-up compares contents too, so a collision of hashes changes nothing.
+look-up also compares the tokens, so a hash collision has no effect.
 
 Source: `vllm/v1/core/block_pool.py`, `kv_cache_utils.py`, `single_type_kv_cache_manager.py`,
 0.26.0. Not modelled: sliding windows, several cache groups, connectors."""
@@ -21,7 +21,7 @@ HASH_FACTOR = 0x5BD1E995
 SECOND_FACTOR = 0x27D4EB2F
 CHAIN_START = np.int64(0x2545F491)  # typed, as NO_HITS below
 
-NO_HITS = NO_BLOCKS = np.int64(0)  # typed: a plain 0 would compile what it is handed to once more
+NO_HITS = NO_BLOCKS = np.int64(0)  # typed: a plain 0 would compile its receivers once more
 
 
 @njit_inline
@@ -53,8 +53,8 @@ def _insert_after(blocks, block: int, before: int) -> None:
 
 @njit_inline
 def allocate_slots(state: State, replica: int, r: int, tokens: int) -> bool:
-    """Allocate the blocks that `r` lacks for its first `tokens` tokens; False, and nothing is
-    allocated, if there are too few free blocks.
+    """Allocate the missing blocks for the first `tokens` tokens of `r`. Returns False and allocates
+    nothing if there are too few free blocks.
 
     Blocks come from the head of the free list and leave the prefix cache."""
     request, counters = state.requests[r], state.counters[replica]
@@ -273,7 +273,7 @@ def evict_uncomputed_blocks(state: State, replica: int, r: int, computed: int) -
     """Take the blocks of `r` beyond its first `computed` tokens out of the prefix cache.
 
     Blocks are cached when they are scheduled. If that step does not run, their KV never exists.
-    vLLM 0.26.0 keeps the cached blocks of a victim that already had tokens, which is not imitated.
+    vLLM 0.26.0 keeps the cached blocks of a victim that already had tokens; this is not reproduced.
     """
     request, block_size = state.requests[r], state.policy[replica].block_size
     kept = computed // block_size

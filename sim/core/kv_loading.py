@@ -1,9 +1,9 @@
 """KV that was computed elsewhere: reserve blocks, wait until the KV has arrived, then run.
 
-As vLLM's scheduler does with an asynchronous KV connector. A request whose KV is to be loaded takes
-its blocks when its turn in the waiting queue comes and is WAITING_FOR_REMOTE_KVS until they are
-filled; requests behind it in the queue are not blocked. Afterwards it is admitted before them, with
-all of its known tokens computed but the last, which is computed again for its logits.
+This is vLLM's rule with an asynchronous KV connector. A request whose KV is to be loaded takes its
+blocks when it reaches the head of the waiting queue, and is WAITING_FOR_REMOTE_KVS until they are
+filled. Requests behind it in the queue are not blocked. Afterwards it is admitted before them. All
+of its known tokens are computed except the last, which is computed again for its logits.
 
 Source: `vllm/v1/core/sched/scheduler.py`, `Scheduler.schedule`, `_update_waiting_for_remote_kv` and
 `nixl` pull scheduler `get_num_new_matched_tokens`, vLLM 0.26.0."""
@@ -31,9 +31,9 @@ def num_promised_blocks(state: State, replica: int) -> int:
 def reserve_blocks(state: State, replica: int, r: int, num_hits: int) -> None:
     """Move the head of the waiting queue to `loading`, with blocks for all its known tokens.
 
-    The caller has looked up its prefix hits and checked that the blocks are free. Where only a
-    prefix is loaded (from a KV store) the rest gets its blocks too: otherwise loaded prefixes could
-    fill the pool and none of their requests could run."""
+    The caller has looked up its prefix hits and checked that the blocks are free. If only a prefix
+    is loaded (from a KV store), the rest gets its blocks too. Otherwise loaded prefixes could fill
+    the pool, and none of their requests could run."""
     counters, request = state.counters[replica], state.requests[r]
     waiting_queue.take_out(state, replica, r)
     kv.take_slot(state, replica, r, num_hits)
@@ -92,7 +92,7 @@ def remove(state: State, replica: int, r: int) -> None:
 
 @njit_inner
 def cancel(state: State, replica: int, r: int) -> None:
-    """The KV of `r` is no longer needed, or will not arrive: free its blocks."""
+    """Free the blocks of `r`, whose KV is no longer needed or will not arrive."""
     request = state.requests[r]
     remove(state, replica, r)
     kv.free(state, replica, r)

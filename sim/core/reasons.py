@@ -1,19 +1,19 @@
-"""The words in which a step explains itself: one vocabulary for every policy.
+"""The codes that explain a step, shared by all engines.
 
-A kernel writes the integer beside the plan it made; nobody guesses it later. The order of each
-tuple is the value of the code: ``STOP_REASONS[BUDGET] == "budget"``."""
+A kernel records the integer with the step; it is never inferred afterwards. A code is the index
+into its tuple: ``STOP_REASONS[BUDGET] == "budget"``."""
 
 # Why a step did no more than it did. One per step.
 STOP_REASONS = (
-    "queue_empty",  # everything known was served whole
+    "queue_empty",  # every known request was fully served
     "budget",  # the token budget of the step is spent
     "chunk_cap",  # budget left over, but a per-request cap cut a chunk
     "kv_blocks",  # the next request in line does not get its KV blocks
-    "max_num_seqs",  # as many requests run as may run
-    "max_batch_size",  # the same limit under TensorRT-LLM's and static batching's name, or a batch
-    # that takes nobody in until its members are done
-    "whole_prompt",  # a prompt that may not be split does not fit what is left of the budget
-    "preempted",  # somebody was preempted in this step, so nobody is admitted
+    "max_num_seqs",  # the most requests that may run are running
+    "max_batch_size",  # the same limit in TensorRT-LLM and static batching, or a batch
+    # that admits no request until its members are done
+    "whole_prompt",  # a prompt that may not be split exceeds the remaining budget
+    "preempted",  # a request was preempted in this step, so none is admitted
 )
 (
     QUEUE_EMPTY,
@@ -27,13 +27,13 @@ STOP_REASONS = (
 ) = range(len(STOP_REASONS))
 NONE = -1  # no reason to stop: nothing is refused
 
-# What happened to one request in one step, beside being given tokens. ``value`` and ``limit`` of an
-# event are the numbers in the rule; their meaning is written behind each kind.
+# What happened to one request in one step, apart from scheduled tokens. ``value`` and ``limit`` of
+# an event are the numbers in the rule; their meaning follows each kind.
 EVENTS = (
     "admitted",  # first admission; value = prefix-hit tokens, limit = 0
     "resumed",  # admission after a preemption; value = prefix-hit tokens, limit = 0
     "preempted",  # value = computed tokens lost, limit = blocks given back
-    "unscheduled",  # a preempted request had tokens in this very step; value = those tokens
+    "unscheduled",  # a preempted request had tokens in this step; value = those tokens
     "aborted",  # value = computed tokens lost
     "refused_budget",  # value = tokens it wanted, limit = tokens left
     "refused_kv_blocks",  # value = free blocks it would have needed, limit = free blocks
@@ -72,7 +72,7 @@ EVENTS = (
     REFUSED_SLOTS,
 ) = range(len(EVENTS))
 
-# Why a request ended, and where it stands until then.
+# The status of a request, and after its end the reason.
 STATUSES = (
     "expected",
     "waiting",
@@ -84,7 +84,7 @@ STATUSES = (
     "swapped",  # preempted, its KV in host memory
     "prefilling",  # its prompt is computed by a prefill server, or is about to be handed over
     "loading",  # its blocks are reserved, its KV is on its way (vLLM: WAITING_FOR_REMOTE_KVS)
-    "loaded",  # its KV has come, it waits for a step
+    "loaded",  # its KV has arrived, it waits for a step
     "failed",  # its KV was lost on the way
 )
 (
@@ -105,14 +105,14 @@ STATUSES = (
 FINISH_REASONS = ("none", "length", "stop", "max_model_len", "abort")
 NOT_FINISHED, LENGTH, STOP, MODEL_LEN, ABORT = range(len(FINISH_REASONS))
 
-# Why a front end refuses a request before a scheduler ever sees it, or a scheduler drops it.
+# Why a front end rejects a request before a scheduler sees it, or a scheduler drops it.
 REJECTIONS = (
     "none",
     "prompt_reaches_max_model_len",
     "prompt_exceeds_kv_pool",
     "prompt_exceeds_token_budget",  # it may not be split, and no step has room for it
     "request_exceeds_kv_pool",  # prompt + max_tokens: the engine reserves for both
-    "slo_out_of_reach",  # early rejection: it would miss its limits, as far as one can foresee
+    "slo_out_of_reach",  # early rejection: it is predicted to miss its SLO
 )
 (
     NOT_REJECTED,

@@ -1,7 +1,7 @@
-"""What happened: the records a run leaves behind.
+"""The records of a run.
 
 Four flat tables, joined by index. Times are seconds on the run's clock, sizes are tokens or KV
-blocks. A Workload is what was asked; a Recording is what happened."""
+blocks. A Workload is the input; a Recording is what happened."""
 
 from dataclasses import dataclass
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from sim.core.requests import Table
 
-# One row a step.
+# One row per step.
 STEP = np.dtype(
     [
         ("start_s", np.float64),
@@ -24,7 +24,7 @@ STEP = np.dtype(
         ("num_waiting", np.int32),
         ("num_preempted", np.int32),
         ("kv_blocks", np.int32),  # in use while the step runs
-        # the load of the step: all that a latency model reads
+        # the cost of the step: all that a latency model reads
         ("num_prefill_tokens", np.int32),
         ("num_decodes", np.int32),
         ("num_chunks", np.int32),  # requests that run prefill tokens
@@ -32,19 +32,19 @@ STEP = np.dtype(
         ("decode_context", np.int64),  # sum over decodes of the tokens each attends to
         ("prefill_context", np.int64),  # sum over chunks of start + n: KV tokens read
         ("prefill_pairs", np.float64),  # sum over chunks of n * (start + n / 2): attention work
-        ("num_padding_tokens", np.int32),  # of the load: computed for nobody (static batching)
+        ("num_padding_tokens", np.int32),  # included above, of no use (static batching)
         ("num_padding_rows", np.int32),  # of num_sampled: rows of members that have finished
         ("swapped_out_blocks", np.int32),  # KV blocks copied to host memory before the step ...
         ("swapped_in_blocks", np.int32),  # ... and back from it
         (
             "num_regular_gaps",
             np.int32,
-        ),  # tokens whose predecessor came at the end of the step before
+        ),  # tokens whose predecessor came at the end of the previous step
     ],
     align=True,
 )
 
-# One row a (request, step) pair with at least one token scheduled, in the engine's batch order.
+# One row per (request, step) pair with at least one scheduled token, in the engine's batch order.
 ITEM = np.dtype(
     [
         ("request", np.int32),
@@ -55,7 +55,7 @@ ITEM = np.dtype(
     align=True,
 )
 
-# One row for what else happened to a request in a step; see reasons.EVENTS for value and limit.
+# One row per other event of a request in a step; see reasons.EVENTS for value and limit.
 EVENT = np.dtype(
     [
         ("step", np.int32),
@@ -68,8 +68,8 @@ EVENT = np.dtype(
 )
 
 # A gap between two tokens of one request that did not come in consecutive steps, and how many
-# requests next to each other in the batch had this very gap. All other gaps are the duration of a
-# step (num_regular_gaps of them).
+# adjacent requests in the batch had the same gap. All other gaps are the duration of a step
+# (num_regular_gaps of them).
 GAP = np.dtype(
     [
         ("step", np.int32),
@@ -90,9 +90,8 @@ class Recording:
     (cluster_state.KV_TRANSFER) records the path of its KV in row r, and that of a prefix from a KV
     store in row len(requests) + r.
 
-    `items` is empty when item records were off; everything in metrics.py works without it, since
-    gaps between tokens are kept as step durations with counts, and as GAP rows where they are
-    anything else."""
+    `items` is empty when item records were off. metrics.py does not need it: gaps between tokens
+    are kept as step durations with counts, and as GAP rows where they differ from these."""
 
     steps: Table
     items: Table
@@ -101,7 +100,7 @@ class Recording:
     requests: Table
     status: str  # one of reasons.RUN_STATUSES
     reason: str | None  # why it did not finish, with the limit and the request; None when finished
-    stuck_request: int  # the request it hangs on, -1 for none
+    stuck_request: int  # the request that blocks the run, -1 for none
     block_size: int
     num_blocks: int  # usable KV blocks of a replica (the null block does not count)
     peak_kv_blocks: int

@@ -1,17 +1,17 @@
-"""The request table: one row a request, what was asked for and how far it has come.
+"""The request table: one row per request, with its input and its progress.
 
-``REQUEST`` is a structured dtype viewed as ``np.recarray``, so a kernel reads like prose
-(``request.num_computed_tokens += n``) compiled or not. Rows stand in arrival order; the index of a
-row is the id of the request. Names are vLLM's (``vllm/v1/request.py``).
+``REQUEST`` is a structured dtype viewed as ``np.recarray``, so a kernel can write
+``request.num_computed_tokens += n``, compiled or not. Rows are in arrival order; the index of a row
+is the id of the request. Names are vLLM's (``vllm/v1/request.py``).
 
-Two columns look alike and are kept apart on purpose: ``max_tokens`` is what the client asked for
-and all that a policy may read; ``output_len`` is where EOS falls, known to ``complete`` alone."""
+Two columns look alike but differ: ``max_tokens`` is what the client asked for, and all that an
+engine may read; ``output_len`` is where EOS falls, and only ``complete`` reads it."""
 
 from typing import Any
 
 import numpy as np
 
-# Records in an np.recarray, one attribute a field; numpy's types know the fields of none.
+# Records in an np.recarray, one attribute per field; numpy's type stubs do not know the fields.
 Table = Any
 
 REQUEST = np.dtype(
@@ -26,7 +26,7 @@ REQUEST = np.dtype(
             "cache_at",
             np.int32,
         ),  # num_computed_tokens at which its next block is full (prefix caching)
-        ("high_water", np.int32),  # most tokens ever computed: below it, work is done again
+        ("high_water", np.int32),  # most tokens ever computed: tokens below it are recomputed
         ("slot", np.int32),  # its row of the block table, -1 while it holds none
         ("last_token_s", np.float64),
         ("max_gap_s", np.float64),  # largest inter-token latency
@@ -36,7 +36,7 @@ REQUEST = np.dtype(
         ("num_host_blocks", np.int64),  # KV blocks in host memory while it is swapped out
         ("num_cached_blocks", np.int64),  # of these, entered in the prefix cache from the start on
         ("tail_hash", np.int64),  # hash of its last entered block
-        # asked for
+        # given
         ("max_tokens", np.int32),
         ("output_len", np.int32),
         ("priority", np.int32),  # lower is more important
@@ -44,7 +44,7 @@ REQUEST = np.dtype(
         ("arrival_s", np.float64),  # inf: released by a closed loop
         ("abort_after_s", np.float64),  # inf: never
         ("first_run", np.int64),  # its content: rows of the run table
-        ("load_tokens", np.int64),  # of its first tokens KV lies elsewhere and will be loaded
+        ("load_tokens", np.int64),  # first tokens whose KV is loaded from elsewhere
         ("output_base", np.int64),  # token id of its first output; the following ones count up
         ("num_runs", np.int32),
         ("loop", np.int32),  # closed loop it belongs to, -1 for none
@@ -62,7 +62,7 @@ REQUEST = np.dtype(
         (
             "resumed_hit_tokens",
             np.int32,
-        ),  # hits on resumption, its own blocks mostly: counted apart
+        ),  # hits on resumption, mostly its own blocks; counted separately
         ("first_scheduled_s", np.float64),  # nan until it happens, as the two below
         ("first_token_s", np.float64),
         ("end_s", np.float64),
@@ -76,7 +76,7 @@ REQUEST = np.dtype(
 RUN = np.dtype([("start", np.int64), ("token", np.int64)], align=True)
 
 # Output tokens of request i are one implicit run from OUTPUT_BASE + i * OUTPUT_STRIDE on, as in the
-# recorded cases; content that nobody knows is a private run from PRIVATE_BASE on.
+# recorded cases. Content that is not given is a private run from PRIVATE_BASE on.
 OUTPUT_BASE = 1_000_000_000
 OUTPUT_STRIDE = 100_000
 PRIVATE_BASE = 1 << 44
@@ -85,7 +85,7 @@ REAL_OUTPUTS = -1
 
 
 def empty_requests(n: int) -> Table:
-    """A table of `n` requests nobody has asked anything of yet."""
+    """A table of `n` requests, all fields at their initial values."""
     table: Table = np.zeros(n, REQUEST).view(np.recarray)
     table.output_base = OUTPUT_BASE + OUTPUT_STRIDE * np.arange(n)
     table.slot = table.loop = table.next_waiting = table.previous_waiting = -1

@@ -1,8 +1,9 @@
-"""The operations on scheduler state that every policy and every executor shares.
+"""The operations on scheduler state, shared by all engines and executors.
 
-A policy chooses, these mutate. Within a step a policy calls `schedule_tokens`, `admit`, `preempt`,
-`swap_out`, `swap_in`, `ignore`. Between two steps an executor, simulated or real, calls `add`,
-`complete`, `abort` and `cancel_step`; with `dispatch.schedule` these are all that it needs."""
+The kernel of an engine decides; these functions change the state. Within a step it calls
+`schedule_tokens`, `admit`, `preempt`, `swap_out`, `swap_in`, `ignore`. Between two steps an
+executor, simulated or real, calls `add`, `complete`, `abort` and `cancel_step`. It needs no others,
+except `dispatch.schedule`."""
 
 import numpy as np
 
@@ -34,7 +35,7 @@ __all__ = [
 
 @njit_inline
 def begin_step(state: State, replica: int) -> None:
-    """Empty the step at hand."""
+    """Clear the current step."""
     counters = state.counters[replica]
     counters.num_scheduled = 0
     counters.num_admitted = 0
@@ -61,7 +62,7 @@ def schedule_tokens(state: State, replica: int, r: int, n: int, needed: int) -> 
 
 @njit_inner
 def unschedule(state: State, replica: int, r: int) -> int:
-    """Take the tokens of `r` out of the step; returns how many it had (0: none).
+    """Remove the tokens of `r` from the step; returns how many it had (0: none).
 
     Blocks that were cached for these tokens are evicted when `preempt` frees them."""
     counters, items = state.counters[replica], state.scheduled[replica]
@@ -83,7 +84,7 @@ def unschedule(state: State, replica: int, r: int) -> int:
 
 @njit
 def add(state: State, replica: int, r: int) -> None:
-    """A request arrives at a replica's waiting queue."""
+    """Add a request to a replica's waiting queue."""
     request = state.requests[r]
     request.num_tokens = request.num_prompt_tokens + request.num_output_tokens
     request.stop_at = min(
@@ -168,7 +169,7 @@ def swap_out(state: State, replica: int, place: int) -> None:
 
 @njit_inner
 def swap_in(state: State, replica: int) -> int:
-    """The request swapped out last runs again, with as many blocks as it had; returns its id."""
+    """Swap in the request swapped out last, with as many blocks as it had; returns its id."""
     counters = state.counters[replica]
     r = state.swapped[replica, counters.num_swapped - 1]
     request = state.requests[r]
@@ -200,7 +201,7 @@ def _remove_running(state: State, replica: int, place: int) -> int:
 
 @njit_inner
 def _push_swapped(state: State, replica: int, r: int, blocks: int) -> None:
-    """The KV of `r` is in `blocks` blocks of host memory.
+    """Record that the KV of `r` is in `blocks` blocks of host memory.
 
     `swapped` is a stack: victims are the last to have arrived, and no request is admitted while one
     is swapped out, so its top arrived first. Returning the top first is first come, first served.
@@ -235,8 +236,8 @@ def complete(state: State, replica: int, flags: np.ndarray, now_s: float) -> Non
 
     A request whose computed tokens catch up with its known tokens emits one. `flags` has one entry
     per scheduled item, in batch order: NOT_FINISHED, or STOP (the executor saw EOS) or ABORT;
-    length limits are found here. Finished requests free their blocks in batch order and are listed
-    in `ended`."""
+    length limits are found here. Finished requests free their blocks in batch order and are
+    appended to `ended`."""
     counters, log, gaps = state.counters[replica], state.log[0], state.gaps
     requests, items = state.requests, state.scheduled[replica]
     previous_end_s, regular = counters.previous_end_s, 0

@@ -1,7 +1,6 @@
-"""The state of a run: flat arrays that every kernel reads and writes, one row or plane a replica.
+"""The state of a run: flat arrays that every kernel reads and writes, one row or plane per replica.
 
-A single server is a cluster of one: replica 0. Nothing here knows a clock or a GPU.
-"""
+A single server is a cluster of one: replica 0. The state contains no clock and no GPU."""
 
 from typing import NamedTuple
 
@@ -10,7 +9,8 @@ import numpy as np
 from sim.core.recording import EVENT, GAP, ITEM, STEP
 from sim.core.requests import RUN, Table
 
-# Knobs of a policy, one row a replica. Names are vLLM's (`vllm/config/scheduler.py`, `cache.py`).
+# Knobs of an engine, one row per replica. Names are vLLM's (`vllm/config/scheduler.py`,
+# `cache.py`).
 POLICY = np.dtype(
     [
         ("engine", np.int64),  # its number: engines.dispatch.number_of
@@ -52,7 +52,7 @@ POLICY = np.dtype(
     align=True,
 )
 
-# Lengths of the lists below and what the step at hand has done so far, one row a replica.
+# Lengths of the lists below and progress of the current step, one row per replica.
 COUNTERS = np.dtype(
     [
         ("now_s", np.float64),  # end of the last step
@@ -60,7 +60,7 @@ COUNTERS = np.dtype(
         ("num_added", np.int64),  # requests that ever arrived here
         ("num_running", np.int64),
         ("num_waiting", np.int64),
-        ("first_waiting", np.int64),  # -1 when nobody waits
+        ("first_waiting", np.int64),  # -1 if the queue is empty
         ("last_waiting", np.int64),
         ("num_free_blocks", np.int64),
         ("num_free_slots", np.int64),
@@ -70,19 +70,19 @@ COUNTERS = np.dtype(
         ("num_ended", np.int64),
         ("num_swapped", np.int64),
         ("num_swapped_in", np.int64),
-        ("num_loading", np.int64),  # wait for KV from elsewhere, or have got it and wait to run
-        ("num_loaded", np.int64),  # of these, have got it
-        ("num_reserved", np.int64),  # got their blocks in the step at hand: loads to be started
-        ("step", np.int64),  # row of the step at hand in the trace
+        ("num_loading", np.int64),  # wait for KV from elsewhere, or have it and wait to run
+        ("num_loaded", np.int64),  # of these, have it
+        ("num_reserved", np.int64),  # got blocks in the current step: loads to be started
+        ("step", np.int64),  # row of the current step in the recording
         ("num_free_host_blocks", np.int64),
-        ("swapped_out_blocks", np.int64),  # of the step at hand
+        ("swapped_out_blocks", np.int64),  # of the current step
         ("swapped_in_blocks", np.int64),
         ("stop_reason", np.int64),
         ("peak_kv_blocks", np.int64),
         # SGLang's
         ("new_token_ratio", np.float64),  # share of max_tokens that it expects to be generated
-        ("batch_is_full", np.int64),  # nobody is admitted until somebody leaves
-        ("batch_size", np.int64),  # how many ran after the last step was planned
+        ("batch_is_full", np.int64),  # no request is admitted until one leaves
+        ("batch_size", np.int64),  # requests that ran after the last step was planned
     ],
     align=True,
 )
@@ -102,7 +102,7 @@ BLOCK = np.dtype(
     align=True,
 )
 
-# A request that a step may serve: scratch of policies that choose before they give.
+# A request that a step may serve: scratch of engines that choose before they allocate.
 CANDIDATE = np.dtype(
     [
         ("request", np.int64),
@@ -115,14 +115,14 @@ CANDIDATE = np.dtype(
 
 BUCKET = np.dtype([("first", np.int32), ("last", np.int32)], align=True)
 
-# Rows written so far in the tables of the trace.
+# Rows written so far in the tables of the recording.
 LOG = np.dtype(
     [
         ("num_steps", np.int64),
         ("num_items", np.int64),
         ("num_events", np.int64),
         ("num_gaps", np.int64),
-        ("num_regular_gaps", np.int64),  # of the step at hand
+        ("num_regular_gaps", np.int64),  # of the current step
     ],
     align=True,
 )
@@ -142,13 +142,13 @@ class State(NamedTuple):
     loading: np.ndarray  # (R, L) requests that hold blocks for KV from elsewhere, in that order
     heap: np.ndarray  # (R, n) waiting requests under the priority policy, else (R, 0)
     free_slots: np.ndarray  # (R, H) unused rows of the block table, a stack
-    block_table: np.ndarray  # (R, H, blocks a request can hold)
-    hits: np.ndarray  # (R, blocks a request can hold) scratch of the prefix look-up
+    block_table: np.ndarray  # (R, H, blocks per request)
+    hits: np.ndarray  # (R, blocks per request) scratch of the prefix look-up
     blocks: Table  # (R, B)
     buckets: Table  # (R, power of two) prefix cache: hash -> blocks, oldest first
-    scheduled: Table  # (R, S) ITEM rows of the step at hand
+    scheduled: Table  # (R, S) ITEM rows of the current step
     active: np.ndarray  # (R, S) scratch: running and waiting requests in order of arrival
-    candidates: Table  # (R, S) scratch: CANDIDATE rows of the step at hand
+    candidates: Table  # (R, S) scratch: CANDIDATE rows of the current step
     ended: np.ndarray  # (R, n) requests that ended since the step was begun
     log: Table  # (1,)
     steps: Table
@@ -163,8 +163,8 @@ def records(shape: int | tuple[int, ...], dtype: np.dtype) -> Table:
 
 
 def columns(table: Table) -> np.ndarray:
-    """The same memory to read by names in brackets: attributes of records take many times as
-    long outside a kernel."""
+    """The same memory, read by names in brackets: outside a kernel, attributes of records take many
+    times as long."""
     found: np.ndarray = table.view(np.ndarray)
     return found
 
@@ -175,7 +175,7 @@ def uninitialised(n: int, dtype: np.dtype) -> Table:
 
 
 def events_per_step(policy: Table) -> int:
-    """No step writes more events than this: admissions, victims and refusals of every slot."""
+    """The most events that a step writes: admissions, victims and refusals of every slot."""
     return 4 * int(policy.max_num_seqs.max()) + 16
 
 
@@ -197,7 +197,7 @@ def new_state(
     """
     replicas, slots = len(policy), int(policy.max_num_seqs.max())
     num_blocks = int(policy.num_gpu_blocks.max())
-    most = policy.max_model_len * np.where(policy.hold_finished, 2, 1)  # two may pad each other
+    most = policy.max_model_len * np.where(policy.hold_finished, 2, 1)  # two may be padded
     if longest is not None:
         most = np.minimum(most, longest)
     per_request = -(-most // policy.block_size)

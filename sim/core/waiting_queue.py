@@ -1,8 +1,8 @@
 """The waiting queue of a replica: first come first served, or by priority.
 
 FCFS is a list threaded through the request table, with preempted requests put back at its front.
-Under the priority policy it is a binary heap by (priority, arrival, id), and nobody is favoured for
-having run. Source: `vllm/v1/core/sched/request_queue.py`, 0.26.0."""
+Under the priority policy it is a binary heap by (priority, arrival, id), and a preempted request
+has no advantage. Source: `vllm/v1/core/sched/request_queue.py`, 0.26.0."""
 
 from sim.core.compiled import njit, njit_inline, njit_inner
 from sim.core.state import State
@@ -13,7 +13,7 @@ TO_HEAD, TO_TAIL, TO_ARRIVAL_PLACE = range(3)
 
 @njit_inner
 def put_last(state: State, replica: int, r: int) -> None:
-    """A new request joins the queue."""
+    """Add a new request to the queue."""
     if state.policy[replica].priority:
         _push(state, replica, r)
         return
@@ -30,9 +30,8 @@ def put_last(state: State, replica: int, r: int) -> None:
 
 @njit_inner
 def put_first(state: State, replica: int, r: int) -> None:
-    """A request that had been admitted returns: to the head of the line, or to its rank under
-    priority, or to its place in order of arrival where the engine keeps that.
-    """
+    """Put a preempted request back: at the head of the queue, or at its rank under priority, or at
+    its place in order of arrival, depending on the engine."""
     policy, counters, requests = state.policy[replica], state.counters[replica], state.requests
     if policy.priority:
         _push(state, replica, r)
@@ -56,7 +55,7 @@ def put_first(state: State, replica: int, r: int) -> None:
 
 @njit
 def head(state: State, replica: int) -> int:
-    """The request whose turn it is; asked only while somebody waits."""
+    """The next request to admit. The queue must not be empty."""
     if state.policy[replica].priority:
         return state.heap[replica, 0]
     return state.counters[replica].first_waiting
@@ -94,7 +93,8 @@ def arrived_before(state: State, a: int, b: int) -> bool:
 
 @njit_inner
 def sort_by_arrival(state: State, replica: int) -> None:
-    """Put `running` in order of arrival, for engines that serve so; nearly always it is."""
+    """Sort `running` by arrival, for engines that serve in that order; it is nearly always
+    sorted."""
     running = state.running[replica]
     for i in range(1, state.counters[replica].num_running):
         r, place = running[i], i
@@ -107,10 +107,10 @@ def sort_by_arrival(state: State, replica: int) -> None:
 @njit_inner
 def list_active(state: State, replica: int, most_waiting: int) -> int:
     """Fill `active` with the first max_num_seqs of running and waiting requests in order of
-    arrival, but no more than the first `most_waiting` of those that wait; returns how many.
-    Engines with one list for both (TensorRT-LLM) ask it.
+    arrival, with at most the first `most_waiting` waiting requests. Returns how many. For engines
+    with one list for both (TensorRT-LLM).
 
-    `running` is put in that order; the waiting queue is in it already (TO_ARRIVAL_PLACE)."""
+    `running` is sorted by arrival; the waiting queue already is (TO_ARRIVAL_PLACE)."""
     counters, active = state.counters[replica], state.active[replica]
     running = state.running[replica]
     sort_by_arrival(state, replica)
@@ -146,7 +146,7 @@ def _push(state: State, replica: int, r: int) -> None:
 
 @njit_inner
 def _sift_up(state: State, replica: int, r: int, place: int) -> int:
-    """Let `r` rise from `place` until its parent goes before it; returns where it stands."""
+    """Sift `r` up from `place` until its parent precedes it; returns its final place."""
     heap = state.heap[replica]
     while place > 0 and _before(state, r, heap[(place - 1) // 2]):
         heap[place] = heap[(place - 1) // 2]
@@ -157,7 +157,7 @@ def _sift_up(state: State, replica: int, r: int, place: int) -> int:
 
 @njit_inner
 def _sift_down(state: State, replica: int, r: int, place: int) -> None:
-    """Let `r` sink from `place` until it goes before its children."""
+    """Sift `r` down from `place` until it precedes its children."""
     heap, length = state.heap[replica], state.counters[replica].num_waiting
     while 2 * place + 1 < length:
         child = 2 * place + 1

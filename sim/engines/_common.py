@@ -1,4 +1,4 @@
-"""What the schedulers of Sarathi-Serve share, its own and its copies of vLLM V0's and Orca's.
+"""Rules shared by the schedulers of Sarathi-Serve: its own, and its copies of vLLM V0's and Orca's.
 
 All run requests in order of arrival and admit first come, first served, with KV blocks for the
 whole prompt (and the tokens it had generated, after a preemption) at once. In a step's batch
@@ -47,8 +47,8 @@ def first_admissible(state: State, replica: int, limit: int) -> int:
 
 @njit_inner
 def refusal_reason(state: State, replica: int, r: int, blocks: int) -> int:
-    """Why `r` may not have `blocks` blocks and a place in the batch, NONE if it may. The refusal is
-    recorded."""
+    """The reason why `r` gets no place in the batch with `blocks` blocks, NONE if it does. A
+    refusal is recorded."""
     policy, counters = state.policy[replica], state.counters[replica]
     if blocks + policy.watermark_blocks > counters.num_free_blocks:
         needed = blocks + policy.watermark_blocks
@@ -94,8 +94,8 @@ def allocate_decode_blocks(state: State, replica: int) -> int:
 
 @njit_inner
 def preempt_last(state: State, replica: int) -> None:
-    """Preempt the last running request: by swap where its blocks fit in host memory and could ever
-    be swapped in again, else by recompute."""
+    """Preempt the last running request: by swap if its blocks fit in host memory and could be
+    swapped in again, else by recompute."""
     policy, counters = state.policy[replica], state.counters[replica]
     last = counters.num_running - 1
     held = state.requests[state.running[replica, last]].num_blocks

@@ -1,8 +1,8 @@
 """The compiled choice of the engine whose `schedule` plans a step.
 
 Every file of this folder without a leading underscore, beside this one and the registry, is an
-engine: its name is the engine's id, its place among the sorted names the engine's number. Nothing
-keeps numbers; scenario files keep ids. What else is known of an engine stands in registry.py, which
+engine: its name is the engine's id, its place among the sorted names the engine's number. Numbers
+are not stored; scenario files contain ids. Everything else about an engine is in registry.py, which
 compiled code never reads."""
 
 from collections.abc import Callable, Iterable
@@ -35,12 +35,13 @@ def number_of(engine: str) -> int:
 
 
 def only(engine: int) -> tuple[int, ...]:
-    """What tells `schedule_for` at compile time that every replica runs this engine."""
+    """The argument that tells `schedule_for` at compile time that every replica runs this
+    engine."""
     return (0,) * (engine + 1)
 
 
 def used(engines: Iterable[int]) -> tuple[int, ...]:
-    """The same for a table of replicas: ANY where they do not all run one engine."""
+    """The same for a table of replicas: ANY if they run different engines."""
     kinds = {int(engine) for engine in engines}
     return only(kinds.pop()) if len(kinds) == 1 else ANY
 

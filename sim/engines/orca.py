@@ -2,8 +2,8 @@
 
 Each step runs one token of every request that decodes and the whole prompt of every new request
 with a free slot; no request waits for a batch to end. A slot is KV memory for max_model_len tokens,
-reserved as long as the request runs, however short it is: there are no blocks to share, so no
-request is ever preempted. There is no token budget: a long prompt makes a long step for all.
+reserved while the request runs, whatever its length. No blocks are shared, so no request is ever
+preempted. There is no token budget: a long prompt makes the step long for every request.
 
 Source: Yu et al., OSDI'22; microsoft/sarathi-serve @ 96f9911790ec,
 `sarathi/core/scheduler/orca_scheduler.py` and
@@ -29,7 +29,7 @@ def schedule(state: State, replica: int) -> None:
 
 @njit_inner
 def fill_slots(state: State, replica: int) -> int:
-    """Admit whole prompts while slots and max_num_seqs last; returns what ran out."""
+    """Admit whole prompts while slots and max_num_seqs allow; returns the stop reason."""
     policy = state.policy[replica]
     slot = policy.max_model_len
     while True:

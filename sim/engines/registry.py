@@ -1,4 +1,4 @@
-"""The engines, one entry each: what the commands, the pages and the tests know of an engine.
+"""The engines, one entry each: all that commands, pages and tests need to know about an engine.
 
 Adding an engine: its kernel file in this folder, its knobs file in knobs/, its entry in ENGINES;
 see docs/adding-a-policy.md. Compiled code never reads this file (see dispatch.py)."""
@@ -26,7 +26,7 @@ Choice = Mapping[str, Any]  # knobs by name
 
 @dataclass(frozen=True)
 class EngineSpec:
-    """Everything that is known of an engine beside its rule (its kernel) and its knobs (a model).
+    """The description of an engine; its rule is its kernel, its knobs are a pydantic model.
 
     `id` is what a scenario calls it, and the name of its kernel's module. A field that ends in
     `_knob` is the name of a knob, None where the engine has none of that meaning."""
@@ -52,7 +52,7 @@ class EngineSpec:
     with_chunking: Mapping[str, Value] = field(default_factory=dict)
     without_chunking: Mapping[str, Value] = field(default_factory=dict)
     chunk_cap_knob: str | None = None  # most tokens of one prompt in a step, 0 for no cap
-    memory_share_knob: str = "gpu_memory_utilization"  # of a scenario's replica
+    memory_share_knob: str = "gpu_memory_utilization"  # a knob of a scenario's replica
 
     # what it can do
     can_prefill: bool = True  # for decode servers of a disaggregated cluster
@@ -60,24 +60,24 @@ class EngineSpec:
     first_come_first_served: bool = True  # no request gets its first token computed before one
     # that arrived earlier
     kv_layout: Literal["paged", "slots", "padded"] = "paged"
-    holds_known_tokens: bool = False  # never blocks for more tokens than are known of a request
+    holds_known_tokens: bool = False  # blocks only for the tokens of a request that are known
 
     # what pages show
     dials: Mapping[str, Value] = field(default_factory=dict)  # knobs to turn, with first values
-    memory_dials: tuple[str, ...] = ()  # knobs that decide who gets KV memory
-    summary: Callable[[Choice], str] = lambda knobs: ""  # the knobs that matter, in a few words
+    memory_dials: tuple[str, ...] = ()  # knobs that decide which requests get KV memory
+    summary: Callable[[Choice], str] = lambda knobs: ""  # the main knobs, in a few words
     admission: Callable[[Choice], str] = lambda knobs: ""  # when a request gets KV memory
-    victim: str = "the last in line"  # what is preempted when memory is short, if anything is
-    complexity: Literal["low", "medium", "high"] = "medium"  # how much there is to operate
+    victim: str = "the last in line"  # the victim when memory is short, if there is preemption
+    complexity: Literal["low", "medium", "high"] = "medium"  # how complex it is to operate
     complexity_reason: str = ""
-    shown_first: bool = False  # on a page before any engine was chosen
+    shown_first: bool = False  # shown on a page before an engine is chosen
 
-    # a server with room for everything that a test asks of it
+    # a server with room for every test
     roomy: Mapping[str, Value] = field(default_factory=dict)
 
     @property
     def defaults(self) -> EngineKnobs:
-        """Every knob as the engine has it when nothing is said."""
+        """Every knob with the engine's default."""
         return self.knobs(engine=self.id)
 
     @property
@@ -85,7 +85,7 @@ class EngineSpec:
         return bool(self.without_caching)
 
     def options(self, knob: str) -> tuple[str, ...]:
-        """The values that a knob may have where it is one of a few words, else ()."""
+        """The allowed values of a knob that is one of a few words, else ()."""
         annotation = self.knobs.model_fields[knob].annotation
         return tuple(value for value in get_args(annotation) if isinstance(value, str))
 
@@ -338,11 +338,11 @@ ENGINES: tuple[EngineSpec, ...] = (
     ),
 )
 ENGINE_IDS = tuple(spec.id for spec in ENGINES)
-DEFAULT_ENGINE = "vllm_v1"  # where a page or a command is not told which
+DEFAULT_ENGINE = "vllm_v1"  # the default of pages and commands
 
 if TYPE_CHECKING:
     Knobs = EngineKnobs
-else:  # the knobs of any engine, told apart by `engine`
+else:  # the knobs of any engine, discriminated by `engine`
     Knobs = Annotated[
         Union[tuple(spec.knobs for spec in ENGINES)],  # noqa: UP007 (built, not written)
         Field(discriminator="engine"),
@@ -350,7 +350,7 @@ else:  # the knobs of any engine, told apart by `engine`
 
 
 def engine_spec(engine: str) -> EngineSpec:
-    """The entry of an engine. Raises ValueError, with the ids there are, for any other."""
+    """The entry of an engine. Raises ValueError with the known ids for any other."""
     for spec in ENGINES:
         if spec.id == engine:
             return spec

@@ -1,16 +1,15 @@
 """Sarathi-Serve: prompts are cut into chunks, so that no step stalls the decodes.
 
-Every step has a budget of `chunk_size` tokens. All decodes are in it; what is left goes to
-prompts in progress in order of arrival, then to new prompts. So a prompt piggybacks on the decodes,
-and a step never takes longer than a chunk does.
+Every step has a budget of `chunk_size` tokens. All decodes are in it. The rest goes to prompts in
+progress in order of arrival, then to new prompts. Prompts piggyback on the decodes, and no step
+takes longer than a full chunk.
 
 A dynamic schedule makes chunks smaller towards the end of a prompt, since later tokens attend to
 more: sizes fall from `high` to `low` in `stages` steps.
 
 Source: Agrawal et al., OSDI'24; microsoft/sarathi-serve @ 96f9911790ec,
-`sarathi/core/scheduler/sarathi_scheduler.py`. A late stage's smaller chunk that is used up already
-gives no tokens here; upstream fails an assertion.
-"""
+`sarathi/core/scheduler/sarathi_scheduler.py`. If the smaller chunk of a late stage is already used
+up, the prompt gets no tokens; upstream fails an assertion."""
 
 import math
 
@@ -68,8 +67,8 @@ def continue_prompts(state: State, replica: int, used: int) -> int:
 
 @njit_inner
 def admit_prompts(state: State, replica: int, used: int) -> int:
-    """Admit new prompts while chunk, blocks and max_num_seqs last; returns what ran out, if
-    anything did."""
+    """Admit new prompts while the chunk, blocks and max_num_seqs allow; returns the stop reason, if
+    any."""
     policy, counters = state.policy[replica], state.counters[replica]
     while True:
         r = first_admissible(state, replica, policy.max_model_len)
@@ -93,7 +92,7 @@ def admit_prompts(state: State, replica: int, used: int) -> int:
 
 @njit_inline
 def chunk_size(policy, position: int) -> int:
-    """Tokens of a step in which a prompt continues at `position`."""
+    """The token budget of a step in which a prompt continues at `position`."""
     if policy.dynamic_stages == 0:
         return policy.max_num_batched_tokens
     low, high, stages = policy.dynamic_low, policy.dynamic_high, policy.dynamic_stages

@@ -1,9 +1,9 @@
 """SGLang: a prefill batch runs alone while a request can be admitted; otherwise requests decode.
 
-Admission estimates the future: each decoding request is expected to generate new_token_ratio of
-the tokens that it may still generate, and a new request must fit beside all of them. The ratio
-falls with every decode step; when the estimate was too low and memory runs out, requests are
-retracted and the ratio is set anew. With enable_mixed_chunk decodes join the prefill batch.
+Admission estimates the future: each decoding request is expected to generate new_token_ratio of the
+tokens that it may still generate, and a new request must fit beside all of them. The ratio falls
+with every decode step; when the estimate was too low and memory runs out, requests are retracted
+and the ratio is set again. With enable_mixed_chunk decodes join the prefill batch.
 
 Source: SGLang 0.5.5, `python/sglang/srt/managers/scheduler.py` (`get_new_batch_prefill`,
 `update_running_batch`), `schedule_policy.py` (`PrefillAdder`), `schedule_batch.py`
@@ -18,7 +18,7 @@ from sim.core import scheduler_ops as ops
 from sim.core.compiled import njit_inline, njit_inner
 from sim.core.state import State
 
-CLIP_MAX_NEW_TOKENS = 4096  # the estimate looks no further ahead
+CLIP_MAX_NEW_TOKENS = 4096  # the estimate counts no more output tokens than these
 RETRACT_DECODE_STEPS = 20  # tokens that each remaining request can generate after a retraction
 MIN_NEW_TOKEN_RATIO_FACTOR = 0.14  # of the initial ratio
 NEW_TOKEN_RATIO_DECAY_STEPS = 600
@@ -221,8 +221,8 @@ def schedule_decodes(state: State, replica: int) -> None:
 
 @njit_inner
 def decode_all(state: State, replica: int) -> None:
-    """Schedule a token for every decoding request. One without a page waits, which happens in a
-    mixed batch with pages of several tokens."""
+    """Schedule a token for every decoding request. A request without a free page waits; this
+    happens in a mixed batch with pages of several tokens."""
     counters = state.counters[replica]
     for i in range(counters.num_running):
         r = state.running[replica, i]
@@ -250,7 +250,7 @@ def retract(state: State, replica: int) -> None:
     """Retract decoding requests, fewest outputs first, until the others have room for a token; then
     set new_token_ratio so that RETRACT_DECODE_STEPS more tokens of each fit the estimate.
 
-    The last decoding request is never retracted; a prompt in progress is, if need be."""
+    The last decoding request is never retracted; a prompt in progress is, if necessary."""
     counters, requests = state.counters[replica], state.requests
     while lacks_pages(state, replica):
         none, num_decoding = counters.num_running, 0
@@ -281,8 +281,8 @@ def retract(state: State, replica: int) -> None:
 
 @njit_inline
 def goes_first(one, other) -> bool:
-    """Whether `one`, which is behind `other` in `running`, is retracted first: it has fewer
-    outputs, or as many and a prompt that is not shorter."""
+    """Whether `one`, which follows `other` in `running`, is retracted first: it has fewer outputs,
+    or equally many and a prompt that is not shorter."""
     if one.num_output_tokens != other.num_output_tokens:
         return one.num_output_tokens < other.num_output_tokens
     return one.num_prompt_tokens >= other.num_prompt_tokens

@@ -2,11 +2,11 @@
 
 The batch is the longest stretch of the queue whose padded KV fits: n members, each as long as the
 longest prompt and the longest output asked for. All prompts run in one step, padded to the longest;
-then every step computes one token for every member, finished or not, until the last member has its
-last token. All leave together; the next batch is formed of the requests that have arrived by then.
+then every step computes one token for every member, finished or not, until the last member has
+finished. All leave together. The next batch is formed of the requests that have arrived by then.
 
 The waste is counted: padding of the prompts, and tokens computed for members that have finished.
-Live members are scheduled with their real tokens; the cost of the step is that of the padded batch.
+Live members are scheduled with their real tokens; the cost of a step is that of the padded batch.
 
 Source: the textbook rule (Hugging Face `generate`, FasterTransformer without in-flight batching),
 as the recorded `static_padded` cases define it. Not modelled: how a real server waits to fill a
@@ -31,7 +31,8 @@ def schedule(state: State, replica: int) -> None:
 
 @njit_inner
 def form_batch(state: State, replica: int) -> int:
-    """Admit the longest stretch of the queue that fits, prompts whole; returns what ended it."""
+    """Admit the longest stretch of the queue that fits, whole prompts only; returns the stop
+    reason."""
     policy, counters, requests = state.policy[replica], state.counters[replica], state.requests
     length = longest_prompt = longest_output = 0
     r, stop = counters.first_waiting, reasons.QUEUE_EMPTY

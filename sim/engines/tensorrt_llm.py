@@ -8,8 +8,8 @@ counts the blocks that must be free.
 
 Source: NVIDIA/TensorRT-LLM, `tensorrt_llm/_torch/pyexecutor/scheduler/scheduler.py` @ 002f3cc3d055
 and, for counts of blocks, `kvCacheManager.cpp` @ b35ac1b64368. Not modelled: the overlap scheduler,
-priorities, `KVCacheV2Scheduler`, and the step for which a prompt waits while another
-request computes a block that both start with (here it computes the block once more)."""
+priorities, `KVCacheV2Scheduler`, and the step that a prompt waits while another request computes a
+block that both start with (here the block is computed twice)."""
 
 import numpy as np
 
@@ -31,7 +31,7 @@ def schedule(state: State, replica: int) -> None:
     counters, policy = state.counters[replica], state.policy[replica]
     most_waiting = policy.max_num_seqs
     if policy.capacity_policy == STATIC_BATCH and any_generating(state, replica):
-        most_waiting = np.int64(1)  # no request joins: the first one waiting is refused
+        most_waiting = np.int64(1)  # no request joins: the first waiting one is refused
     num_active = waiting_queue.list_active(state, replica, most_waiting)
     if counters.num_running + counters.num_waiting > num_active:
         counters.stop_reason = reasons.MAX_BATCH_SIZE

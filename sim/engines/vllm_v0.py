@@ -51,7 +51,7 @@ def schedule(state: State, replica: int) -> None:
 
 @njit_inner
 def admit_prompts(state: State, replica: int) -> int:
-    """Admit whole prompts while tokens, blocks and max_num_seqs last; returns what ran out."""
+    """Admit whole prompts while tokens, blocks and max_num_seqs allow; returns the stop reason."""
     policy = state.policy[replica]
     left = policy.max_num_batched_tokens
     while True:

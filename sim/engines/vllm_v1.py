@@ -109,7 +109,7 @@ def allocate_or_preempt(state: State, replica: int, r: int, tokens: int) -> int:
 
 @njit_inner
 def least_important(state: State, replica: int) -> int:
-    """Place in `running` of the largest (priority, arrival); of equals the first."""
+    """The place in `running` of the largest (priority, arrival); the first one if equal."""
     running, requests = state.running[replica], state.requests
     worst = 0
     for place in range(1, state.counters[replica].num_running):
@@ -200,9 +200,10 @@ def step_is_full(state: State, replica: int, r: int, needed: int, budget: int) -
 def has_blocks(state: State, replica: int, r: int, hits: int, tokens: int, promised: int) -> bool:
     """Whether `r` may have blocks for `tokens` tokens; a refusal is recorded.
 
-    The full-prompt gate asks for room for the whole prompt, and what `r` had generated, though only
-    the chunk is allocated: nothing stays reserved. Hits in the free list cost free blocks too. The
-    watermark is waived while no request runs. `promised` blocks are free but not available."""
+    The full-prompt gate requires room for the whole prompt and the generated tokens of `r`, but
+    only the chunk is allocated and nothing stays reserved. Hits in the free list cost free blocks
+    too. The watermark is waived while no request runs. `promised` blocks are free but not
+    available."""
     policy, counters = state.policy[replica], state.counters[replica]
     extra = kv.num_free_hit_blocks(state, replica, hits) + promised
     if counters.num_running > 0:

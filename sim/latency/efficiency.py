@@ -17,10 +17,8 @@ class Efficiency:
     constant.
 
     `kind`: "calibrated" on step times of this GPU, or "spec sheet": the constants of other GPUs
-    with the peaks of
-    this one. Errors are shares of the measured time: on the rows of the fit, or, for a spec
-    sheet, of each calibrated GPU predicted from all others.
-    """
+    with the peaks of this one. Errors are shares of the measured time: on the rows of the fit, or,
+    for a spec sheet, of each calibrated GPU predicted from all others."""
 
     gpu: str
     precision: str

@@ -13,9 +13,8 @@ counts:
     attention          decodes: maximum of compute and KV reads; prompts: the same, separately
     LM head            maximum of both, for sampled rows only
     activations        traffic between the kernels, per token
-    all-reduce         tensor parallelism: two calls per layer, each as long as measured calls of
-    its
-                       size between these GPUs (log-log interpolation)
+    all-reduce         tensor parallelism: two calls per layer, each as long as a measured call
+                       of its size between these GPUs (log-log interpolation)
     launch             per layer, and a constant per step
     host               what the CPU adds to a step
     swap               KV blocks to host memory and back, one after the other, before the layers

@@ -100,10 +100,8 @@ def mixed(prompt_tokens: int, decodes: int) -> Any:
 def predict_table(source: TextIO, target: TextIO) -> tuple[list[str], list[dict[str, Any]]]:
     """Copy a CSV and add predicted_ms, empty where something is unknown.
 
-    Returns the notes on empty cells, one per reason, and the rows that have
-    both numbers. ValueError
-    where columns are missing.
-    """
+    Returns the notes on empty cells, one per reason, and the rows that have both numbers. Raises
+    ValueError if columns are missing."""
     reader = csv.DictReader(source, restval="")
     columns = list(reader.fieldnames or ())
     missing = [name for name in NEEDED if name not in columns]

@@ -1,9 +1,8 @@
 """Replay of recorded scheduler cases, one step at a time and without a clock.
 
-Only a case's engine, name, config and requests are read to replay it; the recorded trace is read by
-an engine's `recorded` and `skip` alone. Schemas: tests/oracles/README.md. A new schema is its file
-and its line in ENGINES, by the name of the folder that its cases lie in.
-"""
+A replay reads only the engine, name, config and requests of a case; `recorded` and `skip` of an
+engine read the recorded trace. Schemas: tests/oracles/README.md. A new schema is a file here and a
+line in ENGINES, under the name of its folder of cases."""
 
 from pathlib import Path
 from typing import Any
@@ -38,12 +37,12 @@ SCHEMAS = {
 
 
 def read_case(path: Path) -> tuple[Case, dict[str, Any]]:
-    """The case in a file, and the whole file. Raises ValueError in words when it is no case."""
+    """The case in a file, and the whole file. Raises ValueError if it is not a case."""
     return parse_case(path, SCHEMAS)
 
 
 def replay(case: Case) -> dict[str, Any]:
-    """The steps that our policy makes of a case, in the form that `sim replay` prints."""
+    """The steps that the simulator schedules for a case, in the form that `sim replay` prints."""
     try:
         return {"engine": case.engine, "case": case.name} | SCHEMAS[case.engine].replay(case)
     except KeyError as error:

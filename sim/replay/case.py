@@ -1,4 +1,4 @@
-"""What all schemas of recorded cases share: reading a file, and one step of a replay."""
+"""Shared by all schemas of recorded cases: reading a file, and one step of a replay."""
 
 import json
 from collections.abc import Callable, Iterable, Iterator
@@ -15,12 +15,12 @@ from sim.core.requests import RUN, Table, empty_requests
 from sim.core.state import POLICY, State, columns, events_per_step, new_state, records
 from sim.engines import dispatch
 
-PLANNED = ("request", "num_tokens", "num_computed_tokens")  # what a replay says of a planned item
+PLANNED = ("request", "num_tokens", "num_computed_tokens")  # what a replay prints of a planned item
 
 
 @dataclass(frozen=True)
 class Case:
-    """What a replay may know of a recorded case."""
+    """The parts of a recorded case that a replay may read."""
 
     engine: str
     name: str
@@ -33,7 +33,7 @@ class Schema(NamedTuple):
 
     replay: Callable[[Case], dict[str, Any]]
     recorded: Callable[[dict[str, Any]], dict[str, Any]]  # the recorded trace, in the same form
-    skip: Callable[[dict[str, Any]], str | None]  # why a trace is not to be imitated, if so
+    skip: Callable[[dict[str, Any]], str | None]  # why a trace is not compared, if so
 
 
 Step = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -42,7 +42,7 @@ Run = tuple[Annotated[int, Field(ge=0, le=1 << 60)], Annotated[int, Field(ge=0, 
 
 
 class RecordedRequest(BaseModel):
-    """What a request of either schema must be for a replay to make sense; more keys may follow."""
+    """The keys that a request of every schema must have; more keys may follow."""
 
     model_config = ConfigDict(strict=True)
     id: Annotated[int, Field(ge=0, le=1 << 40)]
@@ -63,7 +63,7 @@ class Recorded(BaseModel):
 
 
 def described(error: ValidationError) -> str:
-    """The first thing that is wrong: where, what is allowed, what was found."""
+    """The first error: where it is, what is allowed, what was found."""
     first = error.errors()[0]
     where = ".".join(str(part) for part in first["loc"])
     return f"{where}: {first['msg'].lower()}, found {first['input']!r:.80}"
@@ -75,7 +75,7 @@ def engine_of(document: dict[str, Any], folder: str) -> str:
 
 
 def parse_case(path: Path, engines: Iterable[str]) -> tuple[Case, dict[str, Any]]:
-    """The case in a file, and the whole file. Raises ValueError in words when it is no case."""
+    """The case in a file, and the whole file. Raises ValueError if it is not a case."""
     try:
         document = json.loads(path.read_text())
     except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
@@ -111,7 +111,7 @@ def arrivals_and_aborts(
 
 
 def table_of(case: Case) -> tuple[Table, list[int]]:
-    """(requests, their ids) of a case that knows lengths only; rows stand in order of arrival."""
+    """(requests, their ids) of a case with lengths only; rows are in order of arrival."""
     rows = sorted(case.requests, key=lambda request: (request["arrival_step"], request["id"]))
     table = empty_requests(len(rows))
     table.num_prompt_tokens = [request["prompt"] for request in rows]
@@ -122,7 +122,7 @@ def table_of(case: Case) -> tuple[Table, list[int]]:
 
 def state_of(table: Table, runs: Table | None, row: Any) -> State:
     """A fresh server with one policy row, with room for every event that a step may write. No runs:
-    contents are unknown."""
+    the contents of prompts are unknown."""
     runs = records(0, RUN) if runs is None else runs
     policy = records(1, POLICY)
     policy[0] = row
@@ -136,7 +136,7 @@ def kv_in_use(state: State) -> dict[str, Any]:
 
 
 def events_of(state: State) -> np.ndarray:
-    """What the planned step has written of events."""
+    """The events that the planned step has written."""
     return columns(state.events)[: columns(state.log)["num_events"][0]]
 
 
@@ -146,8 +146,8 @@ def play_step(
     s: int,
     planned: Callable[[State], dict[str, Any]] = kv_in_use,
 ) -> dict[str, Any]:
-    """Schedule and complete step `s`; the row that `sim replay` prints of it. `planned`: what else
-    it says, asked between the two."""
+    """Schedule and complete step `s`; returns the row that `sim replay` prints of it. `planned`:
+    called between the two, returns more columns."""
     dispatch.schedule(state, 0)
     num_scheduled = columns(state.counters)["num_scheduled"][0]
     plan = columns(state.scheduled)[0, :num_scheduled]
@@ -178,8 +178,8 @@ def walk(
     ids: list[int],
     planned: Callable[[State], dict[str, Any]] = kv_in_use,
 ) -> Iterator[tuple[dict[str, Any], bool]]:
-    """(row, whether somebody is yet to arrive) of each step that finds anybody in the system, for
-    as long as it is asked or until all is done."""
+    """(row, whether a request is yet to arrive) of each step with a request in the system, until
+    all requests have ended or the caller stops."""
     arrivals, _, last = arrivals_and_aborts(case, ids)
     s = 0
     while s <= last or in_system(state):
@@ -192,7 +192,7 @@ def walk(
 
 
 def in_system(state: State) -> bool:
-    """Whether anybody waits or runs."""
+    """Whether a request waits or runs."""
     counters = columns(state.counters)
     return any(counters[name][0] > 0 for name in ("num_running", "num_waiting", "num_swapped"))
 

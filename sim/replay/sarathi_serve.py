@@ -8,7 +8,7 @@ from sim.engines.knobs.sarathi import Sarathi
 from sim.engines.knobs.vllm_v0 import VllmV0
 from sim.replay.case import Case, Schema, state_of, table_of, walk
 
-PATIENCE = 3  # rows in a row without any token before a run counts as stuck
+PATIENCE = 3  # consecutive steps without a token before a run counts as stuck
 
 
 def sarathi_row(config: dict[str, Any]) -> Any:
@@ -47,7 +47,8 @@ def orca_row(config: dict[str, Any]) -> Any:
 
 
 def replay_with(policy_row: Callable[[dict[str, Any]], Any]) -> Callable[[Case], dict[str, Any]]:
-    """A replay until all is done, or nothing moves and nobody is to come."""
+    """A replay until all requests have ended, or no progress is possible and no request will
+    arrive."""
 
     def replay(case: Case) -> dict[str, Any]:
         table, ids = table_of(case)
@@ -82,7 +83,7 @@ def recorded(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def skip(document: dict[str, Any]) -> str | None:
-    """Why a recorded trace is not to be imitated, if so."""
+    """Why a recorded trace is not compared, if so."""
     if not document["config"].get("fix_restart_output_count", True):
         return "asis: a preempted request generates max_tokens once more"
     if "not imitate" in (document.get("note") or ""):

@@ -1,4 +1,4 @@
-"""Cases of static batching as the textbook has it: rows say what the device computes, padded."""
+"""Recorded cases of textbook static batching: rows hold what the device computes, padded."""
 
 from typing import Any
 
@@ -17,7 +17,8 @@ def padded_tokens(state: State) -> dict[str, Any]:
 
 
 def replay_static(case: Case) -> dict[str, Any]:
-    """Until all is done, or the head of the queue fits in no batch and nobody is to come."""
+    """A replay until all requests have ended, or the head of the queue fits in no batch and no
+    request will arrive."""
     table, ids = table_of(case)
     length = int(table.num_prompt_tokens.max(initial=1) + table.max_tokens.max(initial=1))
     members = case.config["max_batch_size"]

@@ -1,4 +1,4 @@
-"""Recorded cases of TensorRT-LLM's scheduler: their schema, and where such a run ends."""
+"""Recorded cases of TensorRT-LLM's scheduler: their schema, and when a replay ends."""
 
 from typing import Any
 
@@ -33,8 +33,8 @@ def policy_row(config: dict[str, Any]) -> Any:
 
 
 def replay_tensorrt_llm(case: Case) -> dict[str, Any]:
-    """Until all is done, a step schedules nobody, or a prompt that may not be split outgrows the
-    budget, which upstream asserts it never does."""
+    """A replay until all requests have ended, a step schedules no request, or a prompt that may not
+    be split exceeds the budget, where upstream fails an assertion."""
     table, ids = table_of(case)
     state = state_of(table, None, policy_row(case.config))
     steps: list[dict[str, Any]] = []
@@ -54,7 +54,7 @@ def outgrown(events: np.ndarray, max_num_tokens: int) -> bool:
 
 
 def skip(document: dict[str, Any]) -> str | None:
-    """Why a recorded trace is not to be imitated, if so."""
+    """Why a recorded trace is not compared, if so."""
     for row in document["steps"]:
         again = set(row.get("paused", ())) & {item[0] for item in row["sched"]}
         if again:

@@ -1,4 +1,4 @@
-"""Recorded cases of vLLM V1: their schema, and where such a run ends."""
+"""Recorded cases of vLLM V1: their schema, and when a replay ends."""
 
 from typing import Any
 
@@ -11,8 +11,8 @@ from sim.workload.prompt_tokens import run_table
 
 
 def vllm_v1_knobs(config: dict[str, Any]) -> VllmV1:
-    """The knobs of a recorded configuration; ValueError where vLLM's configuration check refuses
-    it.
+    """The knobs of a recorded configuration. Raises ValueError if vLLM's configuration check
+    refuses it.
 
     max_num_partial_prefills and max_long_partial_prefills are checked by vLLM but not enforced by
     its scheduler: more than one only sets the threshold (vllm/config/scheduler.py, 0.26.0)."""
@@ -33,7 +33,7 @@ def vllm_v1_knobs(config: dict[str, Any]) -> VllmV1:
 
 
 def vllm_v1_state(case: Case, knobs: VllmV1) -> tuple[State, list[int]]:
-    """A fresh server that knows the requests of the case, and the id of each row of its table."""
+    """A new server with the requests of the case, and the id of each row of its table."""
     rows = sorted(case.requests, key=lambda request: request["id"])
     table = empty_requests(len(rows))
     contents = []
@@ -52,9 +52,8 @@ def vllm_v1_state(case: Case, knobs: VllmV1) -> tuple[State, list[int]]:
 
 
 def replay_vllm_v1(case: Case) -> dict[str, Any]:
-    """Until all requests ended, a step changes nothing for ever, or max_steps: RULES-vllm_v1,
-    Schema.
-    """
+    """A replay until all requests have ended, no step can change anything, or max_steps:
+    RULES-vllm_v1, Schema."""
     try:
         knobs = vllm_v1_knobs(case.config)
     except ValueError:
@@ -98,7 +97,7 @@ def recorded_vllm_v1(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def skip_vllm_v1(document: dict[str, Any]) -> str | None:
-    """Why a recorded trace is not to be imitated, if so."""
+    """Why a recorded trace is not compared, if so."""
     if any(row.get("ghost") for row in document["trace"]["steps"]):
         return "ghost hits: the recorded scheduler reuses KV that was never computed"
     return None

@@ -179,7 +179,7 @@ def decode_full(recording: Recording, resolved: Resolved, stages: Stages) -> Fin
         f"{silent_s:.3g} s without a token while requests waited there"
     )
     if hangs:
-        words += "; the run hangs on it"
+        words += "; the run stalls there"
     numbers = {
         "share": share,
         "mean_wait_s": stages.blocks_s,

@@ -18,7 +18,7 @@ import pytest
 from axe_core_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, sync_playwright
 
-from ui import start_up
+from ui import prepare
 
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
@@ -62,7 +62,7 @@ def app_url(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     options = {"headless": "true", "address": "127.0.0.1", "port": port, "fileWatcherType": "none"}
     command = [sys.executable, "-m", "streamlit", "run", "app.py"]
     command += [f"--server.{name}={value}" for name, value in options.items()]
-    start_up.warm_up()  # compile here, so that no test waits for it in the browser
+    prepare.compile_all(wait=True)  # so that no test waits for it in the browser
     with log.open("w") as output:
         server = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
     url = f"http://127.0.0.1:{port}"

@@ -70,8 +70,8 @@ def test_F44_ttft_is_twice_a_lone_servers_when_the_kv_is_not_used() -> None:
 
 def test_F46_too_many_long_prompts_fill_the_decode_pools_and_generation_stops() -> None:
     """Two prefill and two decode servers, these with room for 51 requests each: KV 100%, transfers
-    wait for blocks, and while a preempted 16K prompt is computed again everybody there waits for
-    it. Fewer users at once avoid all of it, a lower max_num_seqs the preemptions. What stopped
+    wait for blocks, and while a preempted 16K prompt is computed again every request there waits
+    for it. Fewer users at once avoid all of it, a lower max_num_seqs the preemptions. What stopped
     generation for good in the report is not known; here it goes on."""
     n = numbers("F46")
     prompt, output = int(1024 * n["prompt_k"]), 2000

@@ -53,9 +53,8 @@ def test_F05_v1_carries_more_than_v0_under_the_same_flags() -> None:
 
 
 def test_F13_strict_prefill_first_stops_every_decode_for_the_whole_burst() -> None:
-    """SGLang's rule with mixed chunks off: one long prompt in chunks, and nobody decodes
-    meanwhile.
-    """
+    """SGLang's rule with mixed chunks off: one long prompt in chunks, and no request decodes
+    meanwhile."""
     n = numbers("F13")
 
     def check(prefill_first: bool) -> None:

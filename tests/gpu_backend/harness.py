@@ -22,7 +22,7 @@ TEXTS = (
     "def mean(values):\n    return sum(values) / len(values)\n",
     "Dear Ms. Okafor, thank you for your letter of the third of March. ",
     "Once the bread has risen, fold it twice and let it rest for another hour. ",
-    "A scheduler decides, step by step, who may use the machine and for how long. ",
+    "A scheduler decides, step by step, which job may use the machine and for how long. ",
     "In autumn the cranes fly south in long, uneven lines, calling all the way. ",
     "To prove it, assume the opposite: that there is a largest prime number. ",
 )

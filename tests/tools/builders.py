@@ -98,7 +98,7 @@ class Server:
         return rows_of(self.state.scheduled[0], self.count("num_scheduled"), *PLANNED)
 
     def complete(self) -> list[int]:
-        """complete(): who finished."""
+        """complete(): the requests that finished."""
         self.now_s += 1.0
         ops.complete(self.state, 0, self.flags, self.now_s)
         self.flags[:] = reasons.NOT_FINISHED

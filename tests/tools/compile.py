@@ -5,7 +5,6 @@ other one compiles too."""
 
 from dataclasses import replace
 
-import numpy as np
 import torch
 
 from gpu_backend.device import Device
@@ -17,39 +16,15 @@ from gpu_backend.models import architecture
 from gpu_backend.models.tokenizer import ByteTokenizer
 from gpu_backend.models.weights import random_model
 from gpu_backend.models.zoo import Loaded
-from sim.cluster import loop, simulator
-from sim.cluster.cluster_state import BOTH, DECODE, PREFILL
-from sim.cluster.topology import Topology
-from sim.engines import dispatch
-from sim.engines.registry import ENGINE_IDS
-from tests.tools.builders import Server, linear_latency, policy_rows, request_table
+from tests.tools.builders import Server, policy_rows
+from ui import prepare
 
-TWO = [(8, 2), (8, 2)]  # prompt and output tokens of the requests that are run
-
-
-def alone(name: str) -> None:
-    """A lone server: in the simulator, and stepped for the real engine."""
-    table, runs = request_table(TWO)
-    policy, latency = policy_rows(name), linear_latency()
-    simulator.run(table, runs, policy, latency)
-    state, cluster = simulator.prepare(table, runs, policy, latency)
-    engines = dispatch.used(policy.engine)
-    while loop.next_step(state, cluster, engines) == loop.PLANNED:
-        loop.finish_step(state, cluster, 0, 0.01)
-
-
-def together(role: int, other: int, *names: str) -> None:
-    """Two servers: beside each other, or one that prefills for one that decodes."""
-    table, runs = request_table(TWO)
-    policy = np.concatenate([policy_rows(name) for name in names]).view(np.recarray)
-    topology = Topology((role, other), kv_token_bytes=(1.0, 1.0), disaggregated=role != other)
-    limits = simulator.Limits(max_steps=1)  # cut short, which winds up
-    simulator.run(table, runs, policy, linear_latency(2), topology=topology, limits=limits)
+JOBS = 2
 
 
 def by_hand() -> None:
     """The scheduler stepped without a loop."""
-    server = Server(TWO, enable_prefix_caching=True).add(0, 1)
+    server = Server([(8, 2), (8, 2)], enable_prefix_caching=True).add(0, 1)
     server.abort(1)
     server.run()
 
@@ -66,12 +41,7 @@ def decode_steps() -> None:
 
 
 def main() -> None:
-    """While the browser's half compiles a lone vLLM V1, and then finds the rest done."""
-    together(PREFILL, DECODE, "vllm_v1", "vllm_v1")
-    for name in ENGINE_IDS:
-        alone(name)
-    together(PREFILL, DECODE, "vllm_v0", "vllm_v1")
-    together(BOTH, BOTH, "vllm_v0", "vllm_v1")
+    prepare.compile_all(JOBS, print, wait=True)
     by_hand()
     decode_steps()
 

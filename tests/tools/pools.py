@@ -9,7 +9,7 @@ from tests.field.field import LINEAR, asked, at
 
 STEP_S, PREFILL_TOKEN_S, DECODE_S = 0.005, 1.2e-5, 4e-5
 GIGABIT = 1e9 / 8  # bytes/s
-TOKEN_BYTES_8B = 2 * 32 * 8 * 128 * 2  # Llama-3.1-8B, bf16: 131,072 bytes a token
+TOKEN_BYTES_8B = 2 * 32 * 8 * 128 * 2  # Llama-3.1-8B, bf16: 131,072 bytes per token
 
 KNOBS: dict[str, Any] = {
     "engine": "vllm_v1",

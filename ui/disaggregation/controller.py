@@ -15,6 +15,7 @@ from ui.disaggregation import captions
 from ui.disaggregation.setup import Setup, co_located, disaggregated
 from ui.lanes import packing, pools
 from ui.scenarios.ways import DISAGGREGATED
+from ui.shell.kernels import computed_first
 
 DEADLINE_S = 6.0
 MOST_DRAWN = packing.MOST_ROWS
@@ -48,7 +49,12 @@ def _shown(key: str, _setup: Setup) -> Shown:
 def run(setup: Setup, make: Any) -> Result | str:
     """The run of one of the two scenarios, or why it is refused."""
     try:
-        return simulate(make(setup), deadline_s=DEADLINE_S)
+        scenario = make(setup)
+        return computed_first(
+            "disaggregation",
+            scenario.digest,
+            lambda: simulate(scenario, deadline_s=DEADLINE_S),
+        )
     except ScenarioError as error:
         return " ".join(error.problems)
 

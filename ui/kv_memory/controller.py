@@ -14,6 +14,7 @@ from ui.kv_memory import captions, costs, form
 from ui.kv_memory.costs import Promise
 from ui.kv_memory.engines import GATE, Rules, rules_of, scenario_of
 from ui.scenarios import presets
+from ui.shell.kernels import computed_first
 from ui.text.units import count, seconds
 
 
@@ -28,7 +29,8 @@ class Shown:
 
 @st.cache_resource(max_entries=32, show_spinner=False)
 def replay_of(preset: str, rules: Rules) -> Replay:
-    return replay(scenario_of(preset, rules))
+    scenario = scenario_of(preset, rules)
+    return computed_first("kv memory", scenario.digest, lambda: replay(scenario))
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
@@ -66,7 +68,8 @@ def resumed_sentence() -> str:
 
 @st.cache_data(max_entries=4, show_spinner=False)
 def promises(preset: str) -> list[Promise]:
-    return costs.promises(presets.scenario_of(preset))
+    base = presets.scenario_of(preset)
+    return computed_first("promises", preset, lambda: costs.promises(base))
 
 
 def promise_table(found: Sequence[Promise]) -> pd.DataFrame:

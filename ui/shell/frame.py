@@ -11,7 +11,7 @@ from streamlit.errors import StreamlitAPIException
 from streamlit.runtime.scriptrunner import StopException
 
 from sim.validation.errors import RefusalError
-from ui.shell import address_bar, bad_link, navigation
+from ui.shell import address_bar, bad_link, kernels, navigation
 from ui.shell.address_bar import Address
 from ui.shell.forms import Form
 from ui.shell.lesson import Lesson
@@ -139,6 +139,8 @@ def _refusals_as_messages() -> Iterator[None]:
         yield
     except RefusalError as error:
         st.error(f"This cannot run: {refusal(error)}")
+    except kernels.NotCompiled:
+        kernels.show_progress()
 
 
 def _require_frame(path: str) -> None:

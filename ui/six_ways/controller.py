@@ -12,6 +12,7 @@ from ui.lanes import packing
 from ui.scenarios.under_engine import Server, length_of, scenario_of, under
 from ui.scenarios.ways import DISAGGREGATED, WAYS, Value, Way
 from ui.shell import session
+from ui.shell.kernels import computed_first
 from ui.shell.run_cache import workload
 from ui.six_ways import form, outcomes
 from ui.six_ways.outcomes import Outcome
@@ -86,10 +87,13 @@ def _run_of(digest: str, _scenario: Scenario, _uploads: Mapping[str, bytes]) -> 
     try:
         resolved = resolve(_scenario)
         requests, notes = workload(_scenario, _uploads)
-        result = run_resolved(resolved, requests, notes=notes, deadline_s=DEADLINE_S)
+
+        def run() -> Result:
+            return lean(run_resolved(resolved, requests, notes=notes, deadline_s=DEADLINE_S))
+
+        return computed_first("six ways", digest, run)
     except ScenarioError as error:
         return refusal(error)
-    return lean(result)
 
 
 def lean(result: Result) -> Result:

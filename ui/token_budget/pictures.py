@@ -15,6 +15,7 @@ from sim.results.run import Result, run_resolved
 from sim.scenario.load import Scenario, resolve
 from ui.scenarios import settings
 from ui.scenarios.run import Run
+from ui.shell.kernels import computed_first
 from ui.shell.run_cache import Uploads, workload
 from ui.shell.session import kept
 from ui.text import comparison, run_summary
@@ -111,7 +112,11 @@ def result_of(scenario: Scenario, uploads: Uploads, place: str = NOW) -> Result:
             return found[1]
     resolved = resolve(scenario)
     requests, notes = workload(scenario, uploads)
-    result = run_resolved(resolved, requests, notes=notes, deadline_s=DEADLINE_S)
+
+    def run() -> Result:
+        return run_resolved(resolved, requests, notes=notes, deadline_s=DEADLINE_S)
+
+    result = computed_first("token budget", digest, run)
     newest[place] = (digest, result)
     return result
 

@@ -1,4 +1,4 @@
-"""What the knobs of all engines share: their types, how an open one is derived, the policy row."""
+"""Base of the knobs of all engines: types, derivation of null knobs, the policy row."""
 
 import re
 from collections.abc import Mapping
@@ -27,8 +27,8 @@ __all__ = [
     "pool_of",
 ]
 
-NO_MODEL_LEN = 32_768  # max_model_len where neither scenario nor model says one
-MAX_FREE_BLOCKS = 262_144  # num_gpu_blocks where there is no GPU to fill
+NO_MODEL_LEN = 32_768  # max_model_len if neither scenario nor model sets it
+MAX_FREE_BLOCKS = 262_144  # num_gpu_blocks without a GPU
 MAX_TABLE = 1 << 28  # entries of the block table
 
 
@@ -93,15 +93,14 @@ class EngineKnobs(Spec):
 
 
 def length_of(asked: int | None, hardware: Hardware) -> int:
-    """max_model_len: as asked, or the model's own."""
+    """max_model_len: as given, or the model's own."""
     return asked or (hardware.model.max_model_len if hardware.model else NO_MODEL_LEN)
 
 
 def check_made_for(length: int, hardware: Hardware, knob: str, unless: str) -> None:
-    """A length above the model's own is refused where the engine refuses to start with it.
+    """Refuse a length above the model's own if the engine refuses to start with it.
 
-    `knob`: what the engine calls the length; `unless`: what makes it start all the same.
-    """
+    `knob`: the engine's name of the length; `unless`: what makes the engine start nevertheless."""
     model = hardware.model
     if model is not None and length > model.max_model_len:
         raise SettingsError(
@@ -117,8 +116,8 @@ def check_made_for(length: int, hardware: Hardware, knob: str, unless: str) -> N
 def pool_of(
     hardware: Hardware, asked: int | None, *, budget: int, seqs: int, block_size: int, most: int
 ) -> tuple[int, kv_pool_size.KvPool | None]:
-    """(usable KV blocks, pool) of an engine without a null block: as asked, or what fits in the
-    GPU; `most` blocks, but no absurd number, where there is no GPU."""
+    """(usable KV blocks, pool) of an engine without a null block: as given, or what fits in the
+    GPU; without a GPU, `most` blocks up to a limit."""
     pool = hardware.kv_pool(budget, seqs, block_size, asked is not None)
     if asked is not None:
         return asked, pool

@@ -1,5 +1,5 @@
-"""What an engine's knobs are derived from: the GPU, the model on it, and how its memory is shared
-out."""
+"""The hardware from which knobs are derived: the GPU, the model on it, and how its memory is
+shared."""
 
 from dataclasses import dataclass
 

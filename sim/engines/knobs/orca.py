@@ -55,8 +55,8 @@ class Orca(EngineKnobs):
             field = "max_model_len" if self.num_gpu_blocks is None else "num_gpu_blocks"
             raise SettingsError(
                 f"{blocks} KV blocks of {BLOCK_SIZE} tokens hold no slot of max_model_len "
-                f"({length}) tokens, which takes {slot}: nobody could ever run; lower max_model_len"
-                " or make room",
+                f"({length}) tokens, which takes {slot}: no request could ever run; lower "
+                "max_model_len or make room",
                 field=field,
                 code="kv_cache_too_small",
                 limit=slot,

@@ -1,4 +1,4 @@
-"""One engine's knobs under another: what means the same in every engine keeps its value."""
+"""Translate one engine's knobs to another: knobs with the same meaning keep their value."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,7 +36,7 @@ def knobs_under(knobs: EngineKnobs, engine: str, **changes: Any) -> dict[str, An
 
 
 def shared_knobs(knobs: EngineKnobs) -> SharedKnobs:
-    """What the knobs of an engine say of that which all engines have."""
+    """The knobs of an engine that all engines have."""
     spec = engine_spec(knobs.engine)
     chunking = spec.chunking == "always"
     if spec.chunking == "optional":
@@ -60,8 +60,8 @@ def shared_knobs(knobs: EngineKnobs) -> SharedKnobs:
 
 
 def knobs_of(shared: SharedKnobs, engine: str) -> dict[str, Any]:
-    """A scenario's `policy` for `engine` that says what `shared` says, as far as the engine has
-    knobs for it. A budget that must hold whole prompts, or a block, is raised to that."""
+    """A scenario's `policy` for `engine` with the values of `shared`, as far as the engine has
+    these knobs. A budget that must hold whole prompts, or a block, is raised to that."""
     spec = engine_spec(engine)
     found: dict[str, Any] = {"engine": engine}
     block_size = block_size_of(spec, shared.block_size)

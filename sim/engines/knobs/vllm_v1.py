@@ -143,7 +143,7 @@ def check_start(knobs: VllmV1, budget: int, seqs: int, length: int) -> None:
     if budget < seqs:
         raise SettingsError(
             f"max_num_batched_tokens ({budget}) must be greater than or equal to max_num_seqs "
-            f"({seqs}): every running request gets a token a step; raise the budget, lower "
+            f"({seqs}): every running request gets a token per step; raise the budget, lower "
             "max_num_seqs, or leave max_num_seqs null",
             field="max_num_batched_tokens",
             code="budget_below_max_num_seqs",

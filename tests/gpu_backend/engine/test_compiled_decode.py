@@ -30,7 +30,7 @@ TOKENS = 90  # of each request, known in advance
 
 
 def runner_of(model: Model, num_blocks: int, *, compiled: bool) -> Runner:
-    """Pages filled with NaN; the very same random numbers where `context` tokens went before."""
+    """Pages filled with NaN; the same random numbers where `context` tokens went before."""
     pool = KvPool(model.architecture, num_blocks, 8, model.device, poison=True)
     device = model.device
     attention = TiledAttention(model.architecture, device.torch_device, device.dtype, 64)

@@ -15,7 +15,7 @@ LONG = 30.0  # seconds to wait for what takes none
 
 
 class Gate:
-    """Work that goes on when it is told to."""
+    """Work that continues when it is released."""
 
     def __init__(self) -> None:
         self.begun, self.go = threading.Event(), threading.Event()

@@ -57,7 +57,7 @@ def test_the_rows_of_a_plan() -> None:
 
 def test_a_static_batch_is_a_rectangle() -> None:
     """Prompts of 4 and 10: six padding tokens. The first is done after one token and goes on
-    computing one a step for nobody."""
+    computing one unused token per step."""
     server = Server([(4, 1), (10, 3)], engine="static").add(0, 1)
     server.plan()
     first = rows_of(server.state, 0)

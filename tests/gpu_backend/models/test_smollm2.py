@@ -45,7 +45,7 @@ def test_the_tokenizer_reads_back_what_it_wrote(smollm2_folder: Path) -> None:
 def test_tokens_equal_transformers(
     smollm2: Model, smollm2_peer: Peer, prompts: list[tuple[int, ...]]
 ) -> None:
-    """Chunks, and so few blocks that somebody is preempted."""
+    """Chunks, and so few blocks that a request is preempted."""
     served = generate(
         smollm2, prompts, NUM_TOKENS, max_num_batched_tokens=24, num_gpu_blocks=28, max_num_seqs=8
     )

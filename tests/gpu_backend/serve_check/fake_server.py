@@ -1,4 +1,4 @@
-"""A server over real sockets that does what it is told, byte by byte, in a thread of its own."""
+"""A server over real sockets that sends a script byte by byte, in a thread of its own."""
 
 import contextlib
 import socket

@@ -113,7 +113,7 @@ def test_serve_check_puts_it_beside_the_simulation(
     assert (report["prompt_tokens"], report["output_tokens"]) == (64, 10)
     measured, simulated = report["measured"], report["simulated"]
     assert measured["ttft_s"]["p50"] > 0
-    # the linear toy: 5 ms a step, 12 us a prompt token; its tokens come 5.04 ms apart
+    # the linear toy: 5 ms per step, 12 us per prompt token; its tokens come 5.04 ms apart
     assert simulated["ttft_s"]["p50"] == pytest.approx(0.005 + 32 * 1.2e-5)
     assert simulated["tpot_s"]["p50"] == pytest.approx(0.00504)
     off = simulated["ttft_s"]["p50"] / measured["ttft_s"]["p50"] - 1

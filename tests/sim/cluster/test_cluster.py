@@ -170,7 +170,7 @@ def test_random_clusters_lose_nothing(seed: int) -> None:
     assert (computed[n:][legs] >= (once - resumed)[legs]).all()
     assert (computed[n:][legs] <= (once + requests.num_prompt_tokens)[legs]).all()
 
-    # nothing is held and nobody is on the way
+    # no block is held and no transfer is pending
     assert cluster.clock[0].num_active_transfers == 0
     for replica in range(len(state.policy)):
         check_integrity(state, replica)

@@ -90,7 +90,7 @@ def test_ttft_doubles_when_the_kv_is_not_used() -> None:
 
 
 def test_some_kv_is_not_used() -> None:
-    """The seed draws which; those compute their prompt twice, nobody else does."""
+    """The seed draws which; those compute their prompt twice, no others do."""
     result = run_pools(
         asked("user", 512, 8, {"kind": "constant", "rate_per_s": 10}, 60), kv_unused_fraction=0.3
     )

@@ -37,7 +37,7 @@ def pair(**more: Any) -> Topology:
 
 
 def three_requests() -> tuple[Any, Any]:
-    """Prompts of 60 tokens, 12 steps each; who goes away is the second one."""
+    """Prompts of 60 tokens, 12 steps each; the second one is aborted."""
     table = empty_requests(3)
     table.num_prompt_tokens, table.max_tokens, table.output_len = 60, 12, 12
     table.arrival_s = [0.0, 0.001, 0.002]

@@ -150,7 +150,8 @@ def test_eos_before_max_tokens_is_a_stop() -> None:
 
 
 def test_a_request_that_outgrows_the_pool_stalls_with_its_name() -> None:
-    """It preempts itself and is never admitted again: the run ends and says on whom it hangs."""
+    """It preempts itself and is never admitted again: the run ends and names the request that
+    blocks it."""
     recording = simulate([(10, 100), (5, 3)], block_size=4, num_gpu_blocks=11)
     assert recording.status == "stalled"
     assert recording.stuck_request == 0
@@ -159,7 +160,7 @@ def test_a_request_that_outgrows_the_pool_stalls_with_its_name() -> None:
 
 
 def test_a_livelock_is_bounded() -> None:
-    """Without the gate and without a cache a prompt that is too long runs in circles."""
+    """Without the gate and the cache, a prompt that is too long preempts itself for ever."""
     recording = simulate(
         [(30, 20)],
         block_size=4,

@@ -104,7 +104,8 @@ def idle(server: Server) -> bool:
 def test_everything_asked_for_is_computed_once_or_again_after_a_preemption(
     name: str, seed: int
 ) -> None:
-    """Tokens go on where they left off, within the budget; nobody starves; all blocks come back."""
+    """Tokens go on where they left off, within the budget; no request starves; all blocks come
+    back."""
     server, _ = random_server(name, seed)
     state, requests = server.state, server.state.requests
     server.add(*range(len(requests)))
@@ -137,7 +138,7 @@ def test_everything_asked_for_is_computed_once_or_again_after_a_preemption(
 @pytest.mark.parametrize("name", [spec.id for spec in ENGINES if spec.first_come_first_served])
 @pytest.mark.parametrize("seed", SEEDS)
 def test_first_come_first_served(name: str, seed: int) -> None:
-    """Nobody gets a first token of the prompt computed before who arrived earlier."""
+    """No request gets its first prompt token computed before one that arrived earlier."""
     server, draw = random_server(name, seed)
     to_come = list(range(len(server.state.requests)))
     seen: list[int] = []

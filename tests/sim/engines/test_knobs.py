@@ -83,7 +83,7 @@ def test_derived_values() -> None:
 
 
 def test_host_memory_in_blocks_of_one_gpu() -> None:
-    """Qwen2.5-7B: 57,344 bytes a token, 16 tokens a block, 1 GiB each GPU."""
+    """Qwen2.5-7B: 57,344 bytes per token, 16 tokens per block, 1 GiB per GPU."""
     swap = {"engine": "vllm_v0", "preemption_mode": "swap", "swap_space_bytes": 1 << 30}
     one, two = resolved(swap), resolved(swap, tp=2)
     assert one.policy[0].num_host_blocks == (1 << 30) // (16 * 57_344)

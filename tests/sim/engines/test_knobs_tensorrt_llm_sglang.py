@@ -1,4 +1,4 @@
-"""The knobs of TensorRT-LLM and SGLang: what is derived, what is refused, what a server is told."""
+"""The knobs of TensorRT-LLM and SGLang: what is derived, what is refused, the flags of a server."""
 
 from typing import Any
 

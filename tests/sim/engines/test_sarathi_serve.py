@@ -141,7 +141,7 @@ def held_back(server: Server, plan: list[tuple[int, int, int]], n: int) -> int:
 
 
 def test_sarathi_at_16_four_decodes_and_a_48_token_prompt() -> None:
-    """12 of the 16 tokens a step are the prompt's: four steps, and no decode is held back."""
+    """12 of the 16 tokens per step are the prompt's: four steps, and no decode is held back."""
     server = decoding(Server([(1, 50)] * 4 + [(48, 8)], engine="sarathi", chunk_size=16), 4).add(4)
     plans = [server.step() for _ in range(4)]
     assert plans[0] == [(4, 12, 0), (0, 1, 1), (1, 1, 1), (2, 1, 1), (3, 1, 1)]
@@ -179,7 +179,7 @@ def test_a_decode_wants_a_free_block_even_if_it_needs_none() -> None:
 
 
 def test_a_victim_in_mid_prefill_restarts_cleanly() -> None:
-    """Nobody is admitted in the step that preempted; then it begins at its first token."""
+    """No request is admitted in the step that preempted; then it begins at its first token."""
     server = Server(
         [(3, 9), (16, 2)], engine="sarathi", chunk_size=8, block_size=4, num_gpu_blocks=5
     ).add(0, 1)

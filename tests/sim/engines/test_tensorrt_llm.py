@@ -189,7 +189,7 @@ def test_max_utilization_pauses_the_last_and_keeps_its_place() -> None:
     made.complete()
     made.run()
     requests = made.state.requests
-    assert requests.num_preemptions.tolist() == [0, 1, 1], "nobody is paused for one behind"
+    assert requests.num_preemptions.tolist() == [0, 1, 1], "no request is paused for one behind"
     assert requests.recomputed_tokens[:2].tolist() == [0, 7]
     assert requests.num_output_tokens.tolist() == [6, 6, 6]
 
@@ -256,7 +256,7 @@ def test_reused_tokens_cost_no_budget(policy: str) -> None:
 
 def test_capacity_counts_the_blocks_that_must_be_free() -> None:
     """6 blocks of 16. The second prompt shares the 4 of the first, still held, and needs but one
-    more; once nobody holds them they come out of the free list, and it needs all 5."""
+    more; once no request holds them they come out of the free list, and it needs all 5."""
     knobs = {"num_blocks": 6, "enable_block_reuse": True}
     made = server([(72, 8), (72, 8)], shared(2), **knobs).add(0)
     made.step()

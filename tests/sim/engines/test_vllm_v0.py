@@ -98,7 +98,9 @@ def test_swap_moves_blocks_out_and_back_and_computes_nothing_twice() -> None:
     server.complete()
     server.add(2)
     while not server.events(reasons.SWAPPED_IN):
-        assert server.events(reasons.ADMITTED) == [], "nobody is admitted before the swapped return"
+        assert server.events(reasons.ADMITTED) == [], (
+            "no request is admitted before the swapped return"
+        )
         server.step()
     assert server.events(reasons.SWAPPED_IN) == [(1, 7, 2)]
     assert server.state.counters[0].num_free_host_blocks == 100

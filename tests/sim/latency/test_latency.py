@@ -166,7 +166,7 @@ def test_tensor_parallel_shares_work_and_keeps_at_least_one_kv_head() -> None:
 
 
 def test_flop_and_bytes_of_a_step() -> None:
-    """Llama-3.1-8B: 2 x 6.98 billion FLOP a token in the layers; all weights and the KV once."""
+    """Llama-3.1-8B: 2 x 6.98 billion FLOP per token in the layers; all weights and the KV once."""
     row = row_of("Llama-3.1-8B", "h100")
     linear_parameters = 32 * (4096 * 6144 + 4096 * 4096 + 3 * 4096 * 14336)
     steps = np.zeros(2, STEP).view(np.recarray)
@@ -184,7 +184,7 @@ def test_flop_and_bytes_of_a_step() -> None:
 
 
 def test_padding_is_no_work_of_the_model() -> None:
-    """A padded step takes as long as its rectangle, but half of it is computed for nobody."""
+    """A padded step takes as long as its rectangle, but half of it is padding."""
     row = row_of("Llama-3.1-8B", "h100")
     steps = np.zeros(2, STEP).view(np.recarray)
     steps.num_prefill_tokens = 1000

@@ -180,7 +180,7 @@ def test_the_linear_toy_is_unchanged_by_the_new_columns() -> None:
 
 
 def test_a_scenario_runs_with_a_profile() -> None:
-    """One request a second, so no step holds two: prefill 100, then decodes at 101, 102, 103."""
+    """One request per second, so no step holds two: prefill 100, then decodes at 101, 102, 103."""
     profiles.save(profile())
     result = run()
     first = 0.01 + 0.01 + 100 * 50 * 1e-8 + 0.02

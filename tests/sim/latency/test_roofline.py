@@ -18,7 +18,7 @@ from sim.scenario.model_config import model_from_config
 
 
 def test_operating_point_by_hand() -> None:
-    """2 FLOP a token, 10 bytes of weights, 5 bytes/s: a decode of 3 does 6 FLOP on 10 bytes."""
+    """2 FLOP per token, 10 bytes of weights, 5 bytes/s: a decode of 3 does 6 FLOP on 10 bytes."""
     row = unit_row()
     row.gemm_flop_per_token, row.weight_bytes = 2, 10
     row.peak_flops, row.bandwidth, row.smooth_exponent = 100, 5, 1000

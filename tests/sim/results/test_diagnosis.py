@@ -30,7 +30,7 @@ def test_a_server_that_does_both_has_none_of_these() -> None:
 
 
 def test_prefill_pool_too_small() -> None:
-    """40 prompts a second for a server that computes 18."""
+    """40 prompts per second for a server that computes 18."""
     busy = asked("user", 4000, 4, {"kind": "constant", "rate_per_s": 40}, 120)
     result = run_pools(busy, decode_knobs={"num_gpu_blocks": 60_001})
     finding = found(result)["prefill pool too small"]
@@ -63,7 +63,7 @@ def test_decode_pool_full() -> None:
 
 
 def test_seconds_without_a_token_by_hand() -> None:
-    """One request: from the end of its prefill to the first decode step nobody gets a token."""
+    """One request: from the end of its prefill to the first decode step no token is computed."""
     knobs = {"num_gpu_blocks": 140, "max_model_len": 2200}
     result = run_pools(asked("user", 2000, 100, count=4), decode_knobs=knobs)
     ways, requests = result.recording.kv_transfers[:4], result.recording.requests
@@ -73,8 +73,8 @@ def test_seconds_without_a_token_by_hand() -> None:
 
 
 def test_over_admission() -> None:
-    """Short prompts, long answers, little KV: who is preempted is prefilled on the decode server.
-    Fewer users at once avoid it."""
+    """Short prompts, long answers, little KV: preempted requests are prefilled on the decode
+    server. Fewer users at once avoid it."""
     knobs: dict[str, Any] = {"num_gpu_blocks": 401, "max_model_len": 2000}
     users = asked("user", 400, 600, count=16)
     result = run_pools(users, decode_knobs=knobs)
@@ -123,7 +123,7 @@ def test_a_stalled_run_names_its_mode() -> None:
     knobs = {"num_gpu_blocks": 130, "max_model_len": 8000}
     result = run_pools(one(2000, 500), decode_knobs=knobs)
     assert result.summary["status"] == "stalled"
-    assert "the run hangs on it" in found(result)["decode pool full"].text
+    assert "the run stalls there" in found(result)["decode pool full"].text
     assert any(note.startswith("decode pool full: ") for note in result.notes)
 
 

@@ -169,7 +169,7 @@ def test_the_16_request_toy() -> None:
 
 
 def test_budget_16() -> None:
-    """Four decodes and 48 prompt tokens share 16 a step: 12 + 12 + 12 + 12, nobody held back."""
+    """Four decodes and 48 prompt tokens share 16 per step: 12 + 12 + 12 + 12, none held back."""
     recording = simulate(
         load_scenario(EXAMPLES / "budget_16_four_decodes_48_prompt.json")
     ).recording

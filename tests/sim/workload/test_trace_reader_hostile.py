@@ -1,4 +1,4 @@
-"""Files as they should not be: every bad row is told with its line, nothing hangs or wraps."""
+"""Files as they should not be: every bad row is reported with its line, nothing hangs or wraps."""
 
 import json
 import random

@@ -130,7 +130,7 @@ def test_what_the_client_asks_for(
 
 
 def test_classes_mix_in_order_of_arrival() -> None:
-    """Two chats a second and one document at t = 0.75 s, which comes second."""
+    """Two chats per second and one document at t = 0.75 s, which comes second."""
     workload = build(
         one_class(count=2, arrivals={"kind": "constant", "rate_per_s": 1.0}, priority=1),
         one_class(
