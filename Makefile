@@ -19,9 +19,10 @@ test: .venv/develop
 	$(VENV)/python -m tests.tools.compile
 	$(MAKE) --no-print-directory --jobs 2 test-browser test-others
 
-# side by side: a browser waits much of the time; each with one thread of torch, or they wait for
-# each other's
-test-browser test-others: export OMP_NUM_THREADS := 1
+# Side by side, each in one process: the browser half waits for pages most of the time, so the other
+# half has a core and more to itself; a second pytest-xdist worker there would be a third process for
+# two cores. One thread of torch each, or they wait for each other's.
+test-browser test-others check: export OMP_NUM_THREADS := 1
 
 test-browser:
 	$(VENV)/python -m pytest -m browser
@@ -33,7 +34,7 @@ check: .venv/develop check-web
 	$(VENV)/ruff format --check .
 	$(VENV)/ruff check .
 	$(VENV)/mypy
-	$(VENV)/python -m pytest -m "not browser and not slow" -q
+	$(VENV)/python -m pytest -n 2 --dist worksteal -m "not browser and not slow" -q
 
 # the JavaScript of web/: format and lint, types, unit tests; Node comes from requirements-dev.txt
 check-web: .venv/web

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-FEW_SEEDS = 3  # of each random test run in `make check`; all of them in `make test`
+# Of each random test these run in `make check`, all of them in `make test`. A block is 300 seeds.
+FEW = {"seed": 3, "block": 1}
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples"
 CASES = ROOT / "tests" / "oracles" / "cases"
@@ -26,8 +27,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the later seeds of random tests as slow."""
     for item in items:
         parameters = getattr(item, "callspec", None)
-        seeds = [parameters.params.get(name, 0) for name in ("seed", "block")] if parameters else []
-        if any(isinstance(seed, int) and seed >= FEW_SEEDS for seed in seeds):
+        given = parameters.params if parameters else {}
+        if any(
+            isinstance(given.get(name), int) and given[name] >= few for name, few in FEW.items()
+        ):
             item.add_marker("slow")
 
 

@@ -12,9 +12,12 @@ from sim.core.compiled import INNER, OPTIONS
 from sim.core.requests import Table
 from sim.core.state import State, columns
 
-# Checks allocate scratch arrays and put numbers into messages, which takes reference counts.
-checked: Any = numba.njit(**OPTIONS | {"_nrt": True})
-checked_inner: Any = numba.njit(**OPTIONS | INNER | {"_nrt": True})
+# Checks allocate scratch arrays and put numbers into messages, which takes reference counts. What
+# they read may be nonsense, so an index that is out of bounds raises IndexError.
+CHECKS: Any = OPTIONS | {"_nrt": True, "boundscheck": True}
+# (An edit of this file compiles this file alone: no kernel calls a check.)
+checked: Any = numba.njit(**CHECKS)
+checked_inner: Any = numba.njit(**CHECKS | INNER)
 
 
 def number(table: Table, replica: int, name: str) -> int:
@@ -214,20 +217,21 @@ def check_blocks(state: State, replica: int) -> None:
         assert request.num_computed_tokens <= request.capacity, (
             f"request {r} computed more than it can hold"
         )
-    for block in range(len(blocks)):
-        assert blocks[block].references == references[block], "reference counts are off"
-    num_free, before, block = 0, 0, blocks[0].next_free
+    assert (blocks.references == references).all(), "reference counts are off"
+    next_free, previous_free = blocks.next_free, blocks.previous_free
+    num_free, before, block = 0, 0, next_free[0]
     free = np.zeros(len(blocks), np.bool_)
     while block != 0:
         assert not free[block], "the free list has a cycle"
-        assert blocks[block].previous_free == before, "the free list differs backwards"
+        assert previous_free[block] == before, "the free list differs backwards"
         free[block] = True
         num_free += 1
-        before, block = block, blocks[block].next_free
-    assert blocks[0].previous_free == before, "the free list differs backwards"
+        before, block = block, next_free[block]
+    assert previous_free[0] == before, "the free list differs backwards"
     assert num_free == counters.num_free_blocks, "the number of free blocks is off"
+    num_usable = policy.num_gpu_blocks
     for block in range(1, len(blocks)):
-        usable = block < policy.num_gpu_blocks
+        usable = block < num_usable
         assert free[block] == (usable and references[block] == 0), "blocks leak"
 
 
@@ -235,21 +239,19 @@ def check_blocks(state: State, replica: int) -> None:
 def check_cache(state: State, replica: int, planned: bool) -> None:
     """The body of check_prefix_cache."""
     blocks, policy, counters = state.blocks[replica], state.policy[replica], state.counters[replica]
-    num_cached, num_found = 0, 0
-    for block in range(len(blocks)):
-        num_cached += blocks[block].hash >= 0
+    hashes, following, before = blocks.hash, blocks.next_in_bucket, blocks.previous_in_bucket
+    first, last = state.buckets[replica].first, state.buckets[replica].last
     found = np.zeros(len(blocks), np.bool_)
-    for bucket in state.buckets[replica]:
-        previous, block = 0, bucket.first
+    for bucket in range(len(first)):
+        previous, block = 0, first[bucket]
         while block != 0:
-            assert blocks[block].hash >= 0, "an evicted block is still in its bucket"
-            assert blocks[block].previous_in_bucket == previous, "a bucket is broken"
+            assert hashes[block] >= 0, "an evicted block is still in its bucket"
+            assert before[block] == previous, "a bucket is broken"
             assert not found[block], "a block is in the cache twice"
             found[block] = True
-            num_found += 1
-            previous, block = block, blocks[block].next_in_bucket
-        assert bucket.last == previous, "a bucket lost its end"
-    assert num_found == num_cached, "a bucket lost blocks"
+            previous, block = block, following[block]
+        assert last[bucket] == previous, "a bucket lost its end"
+    assert (found == (hashes >= 0)).all(), "a bucket lost blocks"
     if not policy.enable_prefix_caching:
         return
     tokens = np.zeros(len(state.requests), np.int64)
@@ -266,5 +268,5 @@ def check_cache(state: State, replica: int, planned: bool) -> None:
         for k in range(request.num_cached_blocks):
             block = state.block_table[replica, request.slot, k]
             chain = kv.block_hash(state, replica, chain, r, k)
-            assert blocks[block].hash == chain, f"request {r}: block {k} has a wrong hash"
+            assert hashes[block] == chain, f"request {r}: block {k} has a wrong hash"
             assert blocks[block].index == k, f"request {r}: block {k} has a wrong place"

@@ -123,6 +123,7 @@ def test_the_policy_of_the_page_plans_by_hand(built: Path) -> None:
     assert done.stdout == "built\n", done.stderr
 
 
+@pytest.mark.slow  # the copy's kernels are compiled from nothing
 def test_compiled_code_dispatches_to_it(built: Path) -> None:
     (built / "compiled.py").write_text(COMPILED + BY_HAND)
     done = python(built, "-W", "error", "compiled.py", compiled=True)

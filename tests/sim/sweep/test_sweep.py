@@ -4,6 +4,7 @@ import csv
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from pathlib import Path
@@ -230,11 +231,29 @@ def test_a_deadline_bounds_each_setting_on_its_own() -> None:
     assert "deadline" in (rows[0].reason or "")
 
 
+class FiveSettings(ThreadPoolExecutor):
+    """One thread that stops before its sixth setting until `the_rest` is called."""
+
+    def __init__(self) -> None:
+        super().__init__(1)
+        self.gate = threading.Semaphore(5)
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        def behind_the_gate() -> Any:
+            self.gate.acquire()
+            return fn(*args, **kwargs)
+
+        return super().submit(behind_the_gate)
+
+    def the_rest(self) -> None:
+        self.gate.release(100)
+
+
 def test_cancel_returns_what_is_done_in_grid_order() -> None:
     scenario = base()
     axes = [axis_of(scenario, "seed", range(50))]
     seen: list[tuple[int, int]] = []
-    with ThreadPoolExecutor(1) as executor:
+    with FiveSettings() as executor:
         sweep = run_sweep(
             scenario,
             axes,
@@ -242,6 +261,7 @@ def test_cancel_returns_what_is_done_in_grid_order() -> None:
             progress=lambda done, total: seen.append((done, total)),
             cancelled=lambda: bool(seen) and seen[-1][0] >= 5,
         )
+        executor.the_rest()
     assert seen == [(k, 50) for k in range(6)]
     assert not sweep.complete
     assert [row.index for row in sweep.rows] == [0, 1, 2, 3, 4]
