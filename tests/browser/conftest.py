@@ -12,6 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,16 +56,28 @@ def chromium() -> str:
 @pytest.fixture(scope="session")
 def app_url(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the app, started on a free port for this test session."""
+    prepare.compile_all(wait=True)  # so that no test waits for it in the browser
+    with serving(ROOT, tmp_path_factory.mktemp("app") / "log.txt") as url:
+        yield url
+
+
+@contextmanager
+def serving(folder: Path, log: Path, **environment: str) -> Iterator[str]:
+    """The address of the app in a folder, on a free port, with more variables of environment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    log = tmp_path_factory.mktemp("app") / "log.txt"
     options = {"headless": "true", "address": "127.0.0.1", "port": port, "fileWatcherType": "none"}
     command = [sys.executable, "-m", "streamlit", "run", "app.py"]
     command += [f"--server.{name}={value}" for name, value in options.items()]
-    prepare.compile_all(wait=True)  # so that no test waits for it in the browser
     with log.open("w") as output:
-        server = subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=subprocess.STDOUT)
+        server = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=os.environ | environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
     url = f"http://127.0.0.1:{port}"
     try:
         wait_for(server, f"{url}/_stcore/health", log)

@@ -26,6 +26,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     **dict.fromkeys(sorted(PAGES), SHARED),
     "lessons": SHARED | PAGES,
     "start_up": SHARED | PAGES,
+    "prepare": {"shell", "timeline"},
 }
 PURE = {"scenarios", "text", "charts"}  # load no Streamlit themselves
 

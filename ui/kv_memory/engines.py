@@ -6,7 +6,7 @@ from typing import Any
 from sim.engines.knobs.translation import knobs_under
 from sim.engines.registry import DEFAULT_ENGINE, ENGINES, EngineSpec, Value, engine_spec
 from sim.results.run import workload_of
-from sim.scenario.load import Scenario, parse_scenario
+from sim.scenario.load import Scenario, ScenarioError, parse_scenario, resolve
 from ui.block_map.packing import Words
 from ui.scenarios import presets
 
@@ -81,15 +81,31 @@ def starts_with_caching(preset: str) -> bool:
 
 
 def scenario_of(preset: str, rules: Rules) -> Scenario:
-    """A preset's requests and memory under an engine's rules. ScenarioError for what it refuses."""
+    """A preset's requests and memory under an engine's rules. ScenarioError for what it refuses.
+
+    Where the engine refuses the preset's max_model_len, the longest request's."""
     base = presets.scenario_of(preset)
-    changes: dict[str, Any] = {"caching": rules.caching}
-    if rules.spec.kv_layout == "slots":
-        changes["length"] = longest(base)
+    if rules.spec.kv_layout != "slots":
+        found = under(base, rules)
+        if not refuses_length(found, rules):
+            return found
+    return under(base, rules, length=longest(base))
+
+
+def under(base: Scenario, rules: Rules, **changes: Any) -> Scenario:
     data: dict[str, Any] = base.model_dump(mode="json")
-    policy = knobs_under(base.replicas[0].policy, rules.engine, **changes)
+    policy = knobs_under(base.replicas[0].policy, rules.engine, caching=rules.caching, **changes)
     data["replicas"][0]["policy"] = policy | dict(rules.knobs)
     return parse_scenario(data)
+
+
+def refuses_length(scenario: Scenario, rules: Rules) -> bool:
+    """Is a request of max_model_len too long for this engine's memory?"""
+    try:
+        resolve(scenario)
+    except ScenarioError as error:
+        return rules.spec.length_knob is not None and error.field.endswith(rules.spec.length_knob)
+    return False
 
 
 def longest(base: Scenario) -> int:
