@@ -52,7 +52,11 @@ bench: .venv/runtime
 bench-engine: .venv/develop
 	$(VENV)/python -m benchmarks.engine
 
+# the tools and the hooks (a copy without git has none); then the app, run again after each edit
 develop: .venv/develop
+	-@if [ -e .git ]; then $(VENV)/pre-commit install > /dev/null; fi
+	$(VENV)/python -m ui.prepare
+	$(VENV)/python -m streamlit run app.py --server.address $(HOST) --server.port $(PORT)
 
 # make calibrate TABLE=step_latencies.csv [ALLREDUCE=allreduce.csv]
 calibrate: .venv/runtime

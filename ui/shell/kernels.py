@@ -129,7 +129,7 @@ class Refuse(event.Listener):
 def serve_without_compiling() -> None:
     """From now on a kernel that is not on disk raises NotCompiled until the compiling process,
     which is started here where there is none, has ended."""
-    if are_compiled():
+    if are_compiled() or getattr(numba.config, "DISABLE_JIT"):  # noqa: B009 (it is untyped)
         return
     with lock() as free:
         pass
