@@ -72,7 +72,7 @@ screenshots: .venv/develop
 	$(VENV)/python -m benchmarks.screenshots
 
 clean:
-	rm -rf .venv .numba_cache .mypy_cache .pytest_cache .ruff_cache node_modules static/*
+	rm -rf .venv .numba_cache .mypy_cache .pytest_cache .ruff_cache node_modules screenshots static/*
 
 .venv/created:
 	$(PYTHON) -m venv .venv

@@ -1,8 +1,9 @@
-"""Screenshots of every page, light, dark and at a phone's width, into docs/screenshots:
+"""Screenshots of every page, light, dark and at a phone's width, into the ignored screenshots/:
 
     python -m benchmarks.screenshots
 
-Small PNGs of at most 256 colours. The README's picture is one of them.
+Small PNGs of at most 256 colours. The README's picture, docs/token-budget-light.png, is a copy of
+the one of that name.
 """
 
 import io
@@ -13,8 +14,9 @@ from PIL import Image
 from playwright.sync_api import Page, sync_playwright
 
 from benchmarks.running_app import ROOT, app, chromium
+from ui import prepare
 
-FOLDER = ROOT / "docs" / "screenshots"
+FOLDER = ROOT / "screenshots"
 MOST_BYTES = 150_000
 SIZES = {"light": (1340, 1255), "dark": (1340, 1255), "phone": (390, 844)}
 WITH_POOLS = "six_ways?v=1&ways=static,orca,vllm_v0,vllm_v1,tensorrt_llm,disaggregated"
@@ -87,7 +89,8 @@ def take(page: Page, url: str, shot: Shot, kind: str) -> Path:
 
 
 def main() -> None:
-    FOLDER.mkdir(parents=True, exist_ok=True)
+    FOLDER.mkdir(exist_ok=True)
+    prepare.compile_all(wait=True)  # until then pages show only the runs that they open with
     with app() as (url, _), sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium(), args=["--no-sandbox"], timeout=60_000
