@@ -103,7 +103,7 @@ def serve(
     try:
         while True:
             outcome = loop.next_step(state, cluster, engines)
-            if outcome == loop.NO_ROOM:
+            if outcome == loop.RECORDING_FULL:
                 state = simulator.with_more_room(state, cluster)
                 continue
             if outcome != loop.PLANNED:

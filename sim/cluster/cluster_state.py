@@ -118,9 +118,9 @@ KV_TRANSFER = np.dtype(
     align=True,
 )
 STAGES = ("none", "prefill", "handover", "queued", "moving", "there", "over")
-NOWHERE, PREFILLING, HANDED_OVER, QUEUED, MOVING, THERE, OVER = range(len(STAGES))
-FATES = ("used", "unused", "load_fails")
-USED, UNUSED, LOAD_FAILS = range(len(FATES))
+NOT_STARTED, PREFILLING, HANDED_OVER, QUEUED, MOVING, KV_ARRIVED, DONE = range(len(STAGES))
+PLANNED_OUTCOMES = ("used", "unused", "load_fails")
+USED, UNUSED, LOAD_FAILS = range(len(PLANNED_OUTCOMES))
 OUTCOMES = (
     "none",
     "moved",

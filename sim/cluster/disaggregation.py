@@ -16,19 +16,19 @@ from sim.cluster.closed_loop import release_next
 from sim.cluster.cluster_state import (
     BUSY,
     DECODE,
+    DONE,
     FINISHED_AT_PREFILL,
     HANDED_OVER,
     HANDOVER,
+    KV_ARRIVED,
     KV_UNUSED,
     LOAD_FAILED,
     LOAD_FAILS,
     LOAD_RECOMPUTED,
     MOVED,
     MOVING,
-    OVER,
     PREFILLING,
     QUEUED,
-    THERE,
     TOO_SHORT,
     UNUSED,
     ClusterState,
@@ -78,7 +78,7 @@ def prefill_finished(state: State, cluster: ClusterState, r: int, now_s: float) 
     served = state.requests[prefill_request]
     router.request_ended(state, cluster, transfer.source, prefill_request)
     transfer.prefill_end_s = now_s
-    if served.status != reasons.FINISHED:  # not read by its engine
+    if served.status != reasons.FINISHED:  # rejected or aborted there
         reject(state, cluster, r, served.rejection, now_s)
         return
     if config.store >= 0:
@@ -110,7 +110,7 @@ def finish_at_prefill(state: State, cluster: ClusterState, r: int, now_s: float)
         request.finish_reason = reasons.STOP
     request.status = reasons.FINISHED
     request.end_s = now_s
-    transfer.stage, transfer.outcome = OVER, FINISHED_AT_PREFILL
+    transfer.stage, transfer.outcome = DONE, FINISHED_AT_PREFILL
     free_prefill_request(state, cluster, r, now_s)
     release_next(state, cluster, r, now_s)
 
@@ -159,7 +159,9 @@ def start_transfers(state: State, cluster: ClusterState, replica: int, now_s: fl
             computed = state.requests[prefill_request].num_computed_tokens
             if state.requests[prefill_request].status != reasons.FINISHED:
                 ready = max(min(computed, request.load_tokens) - request.hit_tokens, 0)
-            pieces = kv_transfer.count_pieces(state, prefill_request, r, transfer.num_tokens)
+            pieces = kv_transfer.count_contiguous_ranges(
+                state, prefill_request, r, transfer.num_tokens
+            )
         transfer.num_descriptors = pieces * config.num_layers
         unready = (transfer.num_tokens - ready) * token_bytes
         kv_transfer.start(cluster, r, ready * token_bytes, unready, now_s)
@@ -183,7 +185,7 @@ def chunk_computed(state: State, cluster: ClusterState, prefill_request: int, no
 def transfer_finished(state: State, cluster: ClusterState, r: int, now_s: float) -> None:
     """The KV of `r` has arrived, or its load fails."""
     transfer, config = cluster.kv_transfers[r], cluster.config[0]
-    target, transfer.stage = transfer.target, THERE
+    target, transfer.stage = transfer.target, KV_ARRIVED
     if r >= config.num_requests:
         kv_loading.mark_loaded(state, target, r)
     elif transfer.fate != LOAD_FAILS:
@@ -196,7 +198,7 @@ def transfer_finished(state: State, cluster: ClusterState, r: int, now_s: float)
         state.requests[r].status = reasons.WAITING
         waiting_queue.put_first(state, target, r)
     else:
-        transfer.stage, transfer.outcome = OVER, LOAD_FAILED
+        transfer.stage, transfer.outcome = DONE, LOAD_FAILED
         free_prefill_request(state, cluster, r, now_s)
         kv_loading.cancel(state, target, r)
         state.requests[r].status = reasons.FAILED
@@ -236,7 +238,7 @@ def reject(state: State, cluster: ClusterState, r: int, rejection: int, now_s: f
     abort_decode_request(state, cluster, r, now_s)
     abort_prefill_request(state, cluster, r, now_s)
     request.rejection, request.status, request.end_s = rejection, reasons.REJECTED, now_s
-    cluster.kv_transfers[r].stage = OVER
+    cluster.kv_transfers[r].stage = DONE
     release_next(state, cluster, r, now_s)
 
 
@@ -247,7 +249,7 @@ def abort_prefill_request(state: State, cluster: ClusterState, r: int, now_s: fl
     transfer, fetch = cluster.kv_transfers[r], cluster.kv_transfers[prefill_request]
     if fetch.stage == MOVING:
         kv_transfer.cancel(cluster, prefill_request, now_s)
-        fetch.stage = OVER
+        fetch.stage = DONE
     if ops.abort(state, prefill_request, now_s):
         router.request_ended(state, cluster, transfer.source, prefill_request)
         wake(state, cluster, transfer.source, now_s)
@@ -284,7 +286,7 @@ def abort_request(state: State, cluster: ClusterState, r: int, now_s: float) -> 
         abort_prefill_request(state, cluster, r, now_s)
     else:
         return False
-    cluster.kv_transfers[r].stage = OVER
+    cluster.kv_transfers[r].stage = DONE
     return True
 
 

@@ -1,6 +1,6 @@
 """KV transfers from one server to another, over links that concurrent transfers share.
 
-A transfer first takes its setup (latency, and a cost for each descriptor: contiguous pieces of KV,
+A transfer first takes its setup (latency, and a cost for each descriptor: contiguous ranges of KV,
 once for each layer), then its bytes flow. Every server has one link, full duplex; a transfer gets
 the smaller of an equal share of its sender's link and of its receiver's. With streaming, bytes
 become ready chunk by chunk; a transfer that has sent all that is ready waits."""
@@ -13,23 +13,23 @@ from sim.core.state import State
 
 
 @njit_inner
-def count_pieces(state: State, prefill_request: int, r: int, num_tokens: int) -> int:
-    """The number of contiguous pieces of the last `num_tokens` tokens of the prompt of `r`: within
-    a piece, block ids increase by one on both servers."""
-    giver, taker = state.requests[prefill_request], state.requests[r]
-    block_size = state.policy[taker.replica].block_size
-    first = (taker.load_tokens - num_tokens) // block_size
-    blocks = (taker.load_tokens + block_size - 1) // block_size
-    ours = state.block_table[taker.replica, taker.slot]
-    theirs = state.block_table[giver.replica, giver.slot]
-    pieces = 0
+def count_contiguous_ranges(state: State, prefill_request: int, r: int, num_tokens: int) -> int:
+    """The number of contiguous ranges among the blocks of the last `num_tokens` tokens of the
+    prompt of `r`: within a range, block ids increase by one on both servers."""
+    source, target = state.requests[prefill_request], state.requests[r]
+    block_size = state.policy[target.replica].block_size
+    first = (target.load_tokens - num_tokens) // block_size
+    blocks = (target.load_tokens + block_size - 1) // block_size
+    target_blocks = state.block_table[target.replica, target.slot]
+    source_blocks = state.block_table[source.replica, source.slot]
+    ranges = 0
     for k in range(first, blocks):
-        known = k < giver.num_blocks  # a prompt in progress has blocks only for its chunks
-        joins = k > first and ours[k] == ours[k - 1] + 1
+        known = k < source.num_blocks  # a prompt in progress has blocks only for its chunks
+        is_contiguous = k > first and target_blocks[k] == target_blocks[k - 1] + 1
         if known and k > first:
-            joins = joins and theirs[k] == theirs[k - 1] + 1
-        pieces += not joins
-    return pieces
+            is_contiguous = is_contiguous and source_blocks[k] == source_blocks[k - 1] + 1
+        ranges += not is_contiguous
+    return ranges
 
 
 @njit_inner

@@ -15,8 +15,8 @@ from sim.cluster.cluster_state import (
     BLOCKED,
     BOTH,
     BUSY,
+    DONE,
     IDLE,
-    OVER,
     PREFILL,
     STEP_BEGINS,
     STEP_ENDS,
@@ -53,7 +53,7 @@ from sim.latency.model import step_seconds
 COLOCATED, DISAGGREGATED = (), (0,)
 
 # Why the loop returns.
-SLICE_OVER, NO_ROOM, ALL_DONE, STALLED, AT_HORIZON, AT_MAX_STEPS, PLANNED = range(7)
+STEP_QUOTA_REACHED, RECORDING_FULL, ALL_DONE, STALLED, AT_HORIZON, AT_MAX_STEPS, PLANNED = range(7)
 
 
 # --- requests ------------------------------------------------------------------------------------
@@ -88,13 +88,13 @@ def arrive(
             ops.add(state, replica, r)
             router.request_sent(state, cluster, replica, r)
         if request.abort_after_s < np.inf:
-            leaves_s = request.arrival_s + request.abort_after_s
-            push_event(cluster, leaves_s, leaves_s, r, ABORT)
+            abort_at_s = request.arrival_s + request.abort_after_s
+            push_event(cluster, abort_at_s, abort_at_s, r, ABORT)
     wake(state, cluster, replica, now_s)
 
 
 @njit_inner
-def client_left(
+def client_disconnected(
     state: State,
     cluster: ClusterState,
     pools: tuple[int, ...],
@@ -137,7 +137,7 @@ def step_ended(state: State, cluster: ClusterState, pools: tuple[int, ...], repl
             if r >= config.num_requests:
                 prefill_finished(state, cluster, r - config.num_requests, now_s)
                 continue
-            cluster.kv_transfers[r].stage = OVER
+            cluster.kv_transfers[r].stage = DONE
         router.request_ended(state, cluster, replica, r)
         release_next(state, cluster, r, now_s)
     if has_work(state, replica):
@@ -157,34 +157,34 @@ def run_until_next_step(
 ) -> int:
     """Handle events up to the next step, and plan it: PLANNED, on replica `clock.replica`.
 
-    Otherwise returns the status of the run, or SLICE_OVER or NO_ROOM if no step may begin now. The
-    length of `pools` is known to the compiler, which omits the code that a co-located cluster does
-    not need (see dispatch.only)."""
+    Otherwise returns the status of the run, or STEP_QUOTA_REACHED or RECORDING_FULL if no step may
+    begin now. The length of `pools` is known to the compiler, which omits the code that a
+    co-located cluster does not need (see dispatch.only)."""
     clock, requests = cluster.clock[0], state.requests
     while True:
         arrival_s = np.inf
         if clock.next_arrival < clock.num_arrivals:
             arrival_s = requests[clock.next_arrival].arrival_s
         event_s, event = next_event_s(cluster), cluster.event_queue[0]
-        outside_s = min(arrival_s, clock.next_transfer_s)
-        if event_s == np.inf and outside_s == np.inf:
+        next_external_s = min(arrival_s, clock.next_transfer_s)
+        if event_s == np.inf and next_external_s == np.inf:
             if idle(state, cluster):
                 return ALL_DONE
             continue
-        if event_s < outside_s or (event_s == outside_s and event.kind == STEP_ENDS):
+        if event_s < next_external_s or (event_s == next_external_s and event.kind == STEP_ENDS):
             r, kind, since_s = event.subject, event.kind, event.since_s
             if kind == STEP_BEGINS:
                 if not may_begin:
-                    return SLICE_OVER
+                    return STEP_QUOTA_REACHED
                 if not has_room(state, cluster):
-                    return NO_ROOM
+                    return RECORDING_FULL
                 if max(event_s, state.counters[r].now_s) >= clock.horizon_s:
                     return AT_HORIZON
                 if state.log[0].num_steps >= clock.max_steps:
                     return AT_MAX_STEPS
                 pop_event(cluster)
                 outcome = begin_step(state, cluster, r, engines, pools, event_s)
-                if outcome != SLICE_OVER:
+                if outcome != STEP_QUOTA_REACHED:
                     return outcome
                 continue
             pop_event(cluster)
@@ -193,7 +193,7 @@ def run_until_next_step(
             elif kind == ARRIVAL:
                 arrive(state, cluster, pools, r, event_s)
             elif kind == ABORT:
-                client_left(state, cluster, pools, r, since_s, event_s)
+                client_disconnected(state, cluster, pools, r, since_s, event_s)
             elif len(pools) > 0:
                 send_to_decode(state, cluster, r, event_s)
         elif len(pools) > 0 and clock.next_transfer_s <= arrival_s:
@@ -216,8 +216,8 @@ def begin_step(
     pools: tuple[int, ...],
     now_s: float,
 ) -> int:
-    """Let a server plan: PLANNED, or SLICE_OVER if nothing was scheduled, or STALLED if no pending
-    event could change that."""
+    """Let a server plan: PLANNED, or STEP_QUOTA_REACHED if nothing was scheduled, or STALLED if no
+    pending event could change that."""
     counters, clock, log = state.counters[replica], cluster.clock[0], state.log[0]
     counters.now_s = max(now_s, counters.now_s)
     before = log.num_events
@@ -236,7 +236,7 @@ def begin_step(
         clock.stuck_request = stuck_request(state, replica)
         return STALLED
     log.num_events = before  # outside a step; the transfers record pending KV
-    return SLICE_OVER
+    return STEP_QUOTA_REACHED
 
 
 @njit_inner
@@ -281,7 +281,7 @@ def next_step(state: State, cluster: ClusterState, engines: tuple[int, ...]) -> 
     """Handle events up to the next step and plan it, for an executor that runs it itself.
 
     PLANNED: run `state.scheduled[clock.replica]`, then call `finish_step`. Otherwise the status of
-    the run, or NO_ROOM for its records (`simulator.with_more_room`)."""
+    the run, or RECORDING_FULL for its records (`simulator.with_more_room`)."""
     return run_until_next_step(state, cluster, engines, COLOCATED, True)
 
 

@@ -15,8 +15,8 @@ from sim.cluster.loop import (
     AT_MAX_STEPS,
     COLOCATED,
     DISAGGREGATED,
-    NO_ROOM,
-    SLICE_OVER,
+    RECORDING_FULL,
+    STEP_QUOTA_REACHED,
     finalize,
     run_slice,
 )
@@ -78,12 +78,12 @@ def run(
     give_up = time.monotonic() + limits.deadline_s
     while True:
         outcome = run_slice(state, cluster, engines, pools_of(cluster), STEPS_PER_SLICE)
-        if outcome == NO_ROOM:
+        if outcome == RECORDING_FULL:
             if record_bytes(state) > MOST_RECORD_BYTES // 2:
                 reason = f"records: {MOST_RECORD_BYTES >> 30} GiB are full; ask for less of a run"
                 return close(state, cluster, "bounded", reason)
             state = with_more_room(state, cluster)
-        elif outcome != SLICE_OVER:
+        elif outcome != STEP_QUOTA_REACHED:
             break
         elif cancelled():
             return close(state, cluster, "cancelled", "cancelled by the user")

@@ -68,7 +68,7 @@ def schedule_prefill(state: State, replica: int, num_decoding: int) -> None:
             counters.stop_reason = reasons.BUDGET if n == chunk else reasons.KV_BLOCKS
         if n > 0:
             ops.schedule_tokens(state, replica, r, n, needed)
-            tokens = in_pages(state, replica, n)
+            tokens = ceil_paged_tokens(state, replica, n)
             chunk, budget, room = chunk - tokens, budget - tokens, room - tokens
     if counters.num_waiting > 0:
         counters.stop_reason = admit_waiting(state, replica, num_decoding, chunk, budget, room)
@@ -99,7 +99,7 @@ def admit_waiting(
             ops.record_refusal(state, r, reasons.REFUSED_KV_BLOCKS, value, max(limit, 0))
             counters.batch_is_full = 1
             break
-        n, tokens = needed, in_pages(state, replica, needed)
+        n, tokens = needed, ceil_paged_tokens(state, replica, needed)
         exceeds_budget = tokens >= budget and counters.num_scheduled > 0
         if tokens > chunk:
             n = tokens = max(chunk, 0) // policy.block_size * policy.block_size
@@ -168,7 +168,7 @@ def max_new_tokens(state: State, replica: int, r: int) -> int:
 
 
 @njit_inline
-def in_pages(state: State, replica: int, tokens: int) -> int:
+def ceil_paged_tokens(state: State, replica: int, tokens: int) -> int:
     """`tokens` rounded up to whole pages."""
     page = state.policy[replica].block_size
     return kv.blocks_for(tokens, page) * page
@@ -261,7 +261,9 @@ def retract(state: State, replica: int) -> None:
                 chunked = i
                 continue
             num_decoding += 1
-            if victim == none or goes_first(requests[r], requests[state.running[replica, victim]]):
+            if victim == none or retract_before(
+                requests[r], requests[state.running[replica, victim]]
+            ):
                 victim = i
         if num_decoding <= 1:
             victim = chunked
@@ -280,7 +282,7 @@ def retract(state: State, replica: int) -> None:
 
 
 @njit_inline
-def goes_first(one, other) -> bool:
+def retract_before(one, other) -> bool:
     """Whether `one`, which follows `other` in `running`, is retracted first: it has fewer outputs,
     or equally many and a prompt that is not shorter."""
     if one.num_output_tokens != other.num_output_tokens:

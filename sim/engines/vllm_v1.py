@@ -98,7 +98,9 @@ def allocate_or_preempt(state: State, replica: int, r: int, tokens: int) -> int:
     policy, counters = state.policy[replica], state.counters[replica]
     unscheduled = 0
     while not kv.allocate_slots(state, replica, r, tokens):
-        place = least_important(state, replica) if policy.priority else counters.num_running - 1
+        place = (
+            lowest_priority_index(state, replica) if policy.priority else counters.num_running - 1
+        )
         victim = state.running[replica, place]
         unscheduled += ops.unschedule(state, replica, victim)
         ops.preempt(state, replica, place)
@@ -108,7 +110,7 @@ def allocate_or_preempt(state: State, replica: int, r: int, tokens: int) -> int:
 
 
 @njit_inner
-def least_important(state: State, replica: int) -> int:
+def lowest_priority_index(state: State, replica: int) -> int:
     """The place in `running` of the largest (priority, arrival); the first one if equal."""
     running, requests = state.running[replica], state.requests
     worst = 0
@@ -210,12 +212,12 @@ def has_blocks(state: State, replica: int, r: int, hits: int, tokens: int, promi
         extra += policy.watermark_blocks
     free = counters.num_free_blocks
     if policy.scheduler_reserve_full_isl:
-        needed = blocks_beyond(policy, hits, state.requests[r].num_tokens) + extra
+        needed = num_new_blocks(policy, hits, state.requests[r].num_tokens) + extra
         if needed > free:
             ops.record_refusal(state, r, reasons.REFUSED_FULL_PROMPT, needed, free)
             counters.stop_reason = reasons.KV_BLOCKS
             return False
-    needed = blocks_beyond(policy, hits, tokens) + extra
+    needed = num_new_blocks(policy, hits, tokens) + extra
     if needed > free:
         ops.record_refusal(state, r, reasons.REFUSED_KV_BLOCKS, needed, free)
         counters.stop_reason = reasons.KV_BLOCKS
@@ -224,6 +226,6 @@ def has_blocks(state: State, replica: int, r: int, hits: int, tokens: int, promi
 
 
 @njit_inline
-def blocks_beyond(policy, hits: int, tokens: int) -> int:
+def num_new_blocks(policy, hits: int, tokens: int) -> int:
     """Blocks for `tokens` tokens beside the `hits` that are cached already."""
     return max(kv.blocks_for(min(tokens, policy.max_model_len), policy.block_size) - hits, 0)

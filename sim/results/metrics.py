@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from sim.cluster.cluster_state import (
     FINISHED_AT_PREFILL,
+    KV_ARRIVED,
     KV_UNUSED,
     LOAD_FAILED,
     LOAD_RECOMPUTED,
     MOVED,
-    THERE,
     TOO_SHORT,
 )
 from sim.core import reasons
@@ -216,7 +216,7 @@ def transfers(recording: Recording) -> dict[str, Any]:
     moved = ways[(ways.outcome == MOVED) & ~np.isnan(ways.end_s)]
     lost = np.isin(ways.outcome, (LOAD_FAILED, LOAD_RECOMPUTED))
     arrived = np.concatenate([moved, ways[lost]]).view(np.recarray)
-    over = ways[ways.stage >= THERE]
+    over = ways[ways.stage >= KV_ARRIVED]
     return {
         "kv_transfers": len(arrived),
         "kv_transfer_bytes": round(float(arrived.total_bytes.sum())),

@@ -167,11 +167,11 @@ def replay(scenario: Scenario) -> Replay:
     )
     engines = dispatch.only(int(resolved.policy[0].engine))
     recorder = Recorder(engine_spec(resolved.replicas[0].knobs.engine).kv_layout == "slots")
-    outcome = loop.SLICE_OVER
-    while outcome in (loop.SLICE_OVER, loop.NO_ROOM):
+    outcome = loop.STEP_QUOTA_REACHED
+    while outcome in (loop.STEP_QUOTA_REACHED, loop.RECORDING_FULL):
         taken = int(state.log[0].num_steps)
         outcome = loop.run_slice(state, cluster, engines, loop.COLOCATED, 1)
-        if outcome == loop.NO_ROOM:
+        if outcome == loop.RECORDING_FULL:
             state = simulator.with_more_room(state, cluster)
         if int(state.log[0].num_steps) > taken:
             recorder.take(state)

@@ -96,9 +96,9 @@ def run_checked(
     used = dispatch.used(policy.engine)
     for taken in range(100_000):
         outcome = loop.run_slice(state, cluster, used, simulator.pools_of(cluster), 1)
-        if outcome == loop.NO_ROOM:
+        if outcome == loop.RECORDING_FULL:
             state = simulator.with_more_room(state, cluster)
-        elif outcome != loop.SLICE_OVER:
+        elif outcome != loop.STEP_QUOTA_REACHED:
             break
         if taken % 7 == 0:
             for replica in range(len(policy)):

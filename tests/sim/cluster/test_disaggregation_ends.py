@@ -58,14 +58,14 @@ def test_a_client_may_go_away_at_any_time(streaming: bool, first_token_at_prefil
     last_step_s = 0.006  # is not disturbed: a request that it ends has ended
     lasted_s = float(whole.requests.end_s[1] - table.arrival_s[1]) - last_step_s
     stages = set()
-    for leaves_s in np.arange(0.0, lasted_s, 0.003):
-        table.abort_after_s[1] = leaves_s
+    for abort_at_s in np.arange(0.0, lasted_s, 0.003):
+        table.abort_after_s[1] = abort_at_s
         recording, state, cluster = run_checked(table, runs, policy, linear_latency(2), topology)
         assert recording.status == "finished"
         assert recording.requests.status.tolist() == [
             reasons.FINISHED, reasons.ABORTED_REQUEST, reasons.FINISHED
         ]  # fmt: skip
-        assert recording.requests.end_s[1] >= table.arrival_s[1] + leaves_s
+        assert recording.requests.end_s[1] >= table.arrival_s[1] + abort_at_s
         for replica in range(2):
             check_integrity(state, replica)
             assert state.counters[replica].num_free_blocks == policy[replica].num_gpu_blocks - 1

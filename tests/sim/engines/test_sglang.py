@@ -49,7 +49,7 @@ class Restated:
         self.before = 0  # how many ran at the end of the last step
         self.retracted: list[int] = []
 
-    def in_pages(self, tokens: int) -> int:
+    def ceil_paged_tokens(self, tokens: int) -> int:
         return -(-tokens // self.page)
 
     def free(self) -> int:
@@ -58,7 +58,7 @@ class Restated:
         return self.pool - sum(request.pages for request in running)
 
     def hold(self, request: Request, tokens: int) -> None:
-        request.pages = max(request.pages, self.in_pages(tokens))
+        request.pages = max(request.pages, self.ceil_paged_tokens(tokens))
         assert self.free() >= 0
 
     def step(self) -> dict[int, int]:
@@ -96,7 +96,7 @@ class Restated:
 
     def one_more(self, request: Request) -> bool:
         tokens = request.prompt + request.outputs
-        if self.in_pages(tokens) - request.pages > self.free():
+        if self.ceil_paged_tokens(tokens) - request.pages > self.free():
             return False
         self.hold(request, tokens)
         return True
@@ -115,7 +115,7 @@ class Restated:
                 room -= min(self.cut.output, 4096)
             if n > 0:
                 batch.append((self.cut, n))
-                charge = self.in_pages(n) * self.page
+                charge = self.ceil_paged_tokens(n) * self.page
                 chunk, prefill, room = chunk - charge, prefill - charge, room - charge
         while self.waiting and not self.full:
             request = self.waiting[0]
@@ -123,7 +123,7 @@ class Restated:
                 self.full = True
                 break
             tokens = request.prompt + request.outputs
-            charge = self.in_pages(tokens) * self.page
+            charge = self.ceil_paged_tokens(tokens) * self.page
             if tokens + min(request.left, 4096) >= room:
                 self.full = True
                 break
@@ -151,7 +151,7 @@ class Restated:
 
     def decode_batch(self) -> dict[int, int]:
         def short() -> bool:
-            needed = [self.in_pages(d.prompt + d.outputs) - d.pages for d in self.decoding]
+            needed = [self.ceil_paged_tokens(d.prompt + d.outputs) - d.pages for d in self.decoding]
             return sum(needed) > self.free()
 
         if short():
