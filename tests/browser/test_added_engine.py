@@ -8,7 +8,6 @@ tested in tests/sim/engines/test_adding_a_policy.py.
 import re
 import shutil
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
