@@ -49,8 +49,7 @@ with page("six_ways", form.SIX_WAYS):
     found = controller.outcomes_of(engines, wanted, place.progress)
     place.empty()
     if found.refused and not found.outcomes:
-        reasons = set(found.refused.values())
-        why = reasons.pop() if len(reasons) == 1 else "Choose another model or GPU above."
+        why = next(iter(found.refused.values()))  # the lanes have the reason of each
         st.error(f"{wanted.server}: no engine starts. {why}")
     else:
         st.markdown(outcomes.headline(found.outcomes))

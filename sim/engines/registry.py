@@ -136,7 +136,7 @@ ENGINES: tuple[EngineSpec, ...] = (
     EngineSpec(
         id="orca",
         title="Orca",
-        rule="Members join and leave at each step, prompts run whole",
+        rule="Requests join and leave at each step; prompts run whole",
         source="Yu et al., OSDI'22; microsoft/sarathi-serve, orca_scheduler.py",
         version="96f9911790ec",
         knobs=Orca,
@@ -231,7 +231,7 @@ ENGINES: tuple[EngineSpec, ...] = (
     EngineSpec(
         id="tensorrt_llm",
         title="TensorRT-LLM",
-        rule="Memory is promised first, then tokens are given in whole units",
+        rule="Memory is reserved first, then tokens are scheduled in whole units",
         source="tensorrt_llm/_torch/pyexecutor/scheduler/scheduler.py",
         version="002f3cc3d055",
         knobs=TensorRtLlm,

@@ -102,7 +102,7 @@ def too_large(pool: KvPool, model: catalog.Model, gpu: catalog.Gpu, precision: s
         advice.append("a smaller max_num_batched_tokens or max_num_seqs")
     share = f" on each of {tp} GPUs" if tp > 1 else ""
     return (
-        f"{model.name} in {precision} leaves no room for KV on {gpu.name}: its weights take "
+        f"{model.name} in {precision} leaves no room for KV on {gpu.title}: its weights take "
         f"{pool.weight_bytes / 1e9:.1f} GB{share} and activations "
         f"{pool.reserve_bytes / 1e9:.1f} GB, the engine may use {pool.usable_bytes / 1e9:.1f} GB "
         f"of the GPU's {pool.memory_bytes / 1e9:.1f} GB; try {', '.join(advice)}"

@@ -1,6 +1,6 @@
 """Rejected requests in words: how many, which limit, the numbers on both sides, what to change."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ def rejection_sentences(recording: Recording, resolved: Resolved) -> tuple[str, 
     rejected = recording.requests[recording.requests.status == reasons.REJECTED]
     found: dict[str, int] = {}
     for replica, reason, rows in by_limit(rejected):
-        server = resolved.replicas[min(replica, len(resolved.replicas) - 1)]
+        server = rejecting_server(resolved, replica, reason)
         text = server.knobs.in_its_words(sentence(server, reason, rows))
         found[text] = found.get(text, 0) + len(rows)
     return tuple(f"{n:,} of {len(recording.requests):,} {text}" for text, n in found.items())
@@ -35,6 +35,29 @@ def by_limit(rejected: Table) -> Iterator[tuple[int, int, Table]]:
             reason,
             rejected[(rejected.replica == replica) & (rejected.rejection == reason)],
         )
+
+
+def rejecting_server(resolved: Resolved, replica: int, reason: int) -> ResolvedReplica:
+    """The server whose limit a request exceeds. A request that a prefill server was sent may be
+    rejected by a decode server, which the recording does not name: the one with the lower limit."""
+    servers = resolved.replicas
+    first = servers[min(replica, len(servers) - 1)]
+    others = [s for s in servers if s.replica.role == "decode" and s is not first]
+    if first.replica.role != "prefill" or reason not in LIMITS:
+        return first
+    return min((first, *others), key=lambda server: LIMITS[reason](server.row))
+
+
+def usable_blocks(row: Any) -> int:
+    """Blocks that one prompt may take."""
+    usable = int(row.num_gpu_blocks) - 1
+    return usable - int(row.watermark_blocks) if row.watermark_always else usable
+
+
+LIMITS: dict[int, Callable[[Any], int]] = {
+    reasons.REJECT_MODEL_LEN: lambda row: int(row.max_model_len),
+    reasons.REJECT_KV_POOL: lambda row: usable_blocks(row) * int(row.block_size),
+}
 
 
 def sentence(server: ResolvedReplica, reason: int, rows: Table) -> str:
@@ -73,11 +96,11 @@ def sentence(server: ResolvedReplica, reason: int, rows: Table) -> str:
 
 def pool_limit(row: Any, longest: int) -> str:
     """How the KV pool is too small for a prompt of `longest` tokens."""
-    size = int(row.block_size)
-    usable = int(row.num_gpu_blocks) - 1
-    if row.watermark_always:
-        usable -= int(row.watermark_blocks)
+    size, usable = int(row.block_size), usable_blocks(row)
+    needs = f"{-(-longest // size):,} KV blocks of {size} tokens and the pool has {usable:,}"
+    if size == 1:
+        needs = f"KV memory for {longest:,} tokens and the pool has {usable:,}"
     return (
-        f"need {-(-longest // size):,} KV blocks of {size} tokens and the pool has {usable:,}; use "
-        "more KV memory (a larger gpu_memory_utilization, tp or GPU) or send shorter prompts"
+        f"need {needs}; use more KV memory (a larger gpu_memory_utilization, tp or GPU) or send "
+        "shorter prompts"
     )

@@ -129,7 +129,11 @@ def disaggregated(
     token_bytes = first.model.kv_bytes_per_token(1, element)
     store_blocks = int(spec.kv_store_bytes // (token_bytes * int(first.row.block_size)))
     if store_blocks > MOST_STORE_BLOCKS:
-        complain("disaggregation.kv_store_bytes", f"at most {MOST_STORE_BLOCKS:,} blocks")
+        complain(
+            "disaggregation.kv_store_bytes",
+            f"holds {store_blocks:,} blocks of {int(first.row.block_size)} tokens; at most "
+            f"{MOST_STORE_BLOCKS:,} are simulated, so lower it",
+        )
     prefill = [
         engine_spec(r.replica.policy.engine) for r in replicas if r.replica.role == "prefill"
     ]

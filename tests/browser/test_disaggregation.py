@@ -135,7 +135,7 @@ def test_no_label_is_cut_off_in_the_popover_of_the_load(visit):
     opened = pools(visit)
     opened.page.get_by_role("button", name="Load and limits", exact=True).click()
     labels = opened.page.get_by_test_id("stPopoverBody").get_by_test_id("stWidgetLabel")
-    labels.get_by_text("Reject early what would miss a limit").wait_for()
+    labels.get_by_text("Reject early requests that would miss a limit").wait_for()
     wide = labels.evaluate_all(
         """found => found.flatMap(label => [label, ...label.querySelectorAll('*')])
             .filter(e => e.clientWidth && e.scrollWidth > e.clientWidth + 1)

@@ -168,7 +168,7 @@ def test_both_sides_have_the_same_servers_and_requests(start: setup.Start):
         ("pd_prefill_small", "Prefill pool too small"),
         ("pd_decode_full", "Decode pool full"),
         ("pd_miswired", "KV not used"),
-        ("pd_mooncake", "turned away"),
+        ("pd_mooncake", "requests rejected early"),
     ],
 )
 def test_the_headline_names_what_is_wrong(preset: str, words: str):
@@ -254,10 +254,11 @@ def test_the_flow_of_other_fates(change: dict[str, object], words: str):
     assert any(words in step.what for step in steps)
 
 
-def test_a_request_that_is_turned_away_ends_at_the_proxy():
+def test_a_rejected_request_ends_at_the_proxy():
     result = run(BY_ID["pd_mooncake"].setup)
     r = int(np.flatnonzero(result.recording.requests.rejection)[0])
-    assert request_flow.steps(result, r)[0].what == "Turns the request away: SLO out of reach."
+    words = request_flow.steps(result, r)[0].what
+    assert words == "Rejects the request: it would miss its latency limits."
 
 
 def test_the_flow_is_in_order_when_kv_streams():
@@ -298,7 +299,9 @@ def test_counts_and_reasons_in_words(plain: Result):
     assert "1 of 1 fails with its transfer" in said
     assert "1 load failed: 1 request ended" in " ".join(f.text for f in run(setup).findings)
     mooncake = BY_ID["pd_mooncake"].setup
-    assert "(SLO out of reach)" in captions.headline(run(mooncake), "", mooncake)
+    assert "they were not expected to meet the SLO; raise its limits" in captions.headline(
+        run(mooncake), "", mooncake
+    )
     assert "alone" in kv_size.formula(kv_size.of(PLAIN))
     assert "alone" not in kv_size.formula(kv_size.of(PLAIN), travels=False)
 

@@ -40,12 +40,13 @@ def test_a_crowd_has_no_hero():
     assert text.startswith("36 requests: median time to first token ")
 
 
-def test_rejected_requests_are_told():
-    result = run("four_chats_one_document", max_model_len=2048)
-    assert run_summary.rejections(result) == (
-        "1 of 5 requests are rejected: 1 because the prompt reaches max_model_len (2,048 tokens)"
+def test_a_run_without_a_token_says_the_limit_and_the_cure():
+    result = run("four_chats_one_document", max_model_len=32)
+    assert words(run_summary.sentence(result)) == (
+        "No request gets a token. 5 of 5 requests rejected: prompts of up to 8,000 tokens leave no "
+        "room for an output in max_model_len (32); raise max_model_len above 8,000 or send shorter "
+        "prompts."
     )
-    assert run_summary.rejections(run("burst")) is None
 
 
 @pytest.mark.parametrize("preset", [preset.id for preset in TOKEN_BUDGET])

@@ -130,7 +130,7 @@ def lines(replay: Replay, words: Words) -> list[list[Line]]:
         which = ", ".join(map(str, gone[:8])) + (" …" if len(gone) > 8 else "")
         many = f"blocks {which}" if len(gone) > 1 else f"block {which}"
         whose = "their" if len(gone) > 1 else "its"
-        text = f"{many}: unused for longest, {whose} content is forgotten to make room"
+        text = f"{many}: unused for longest, {whose} content is dropped to make room"
         found[step].append(("evicted", "cached", text))
     return found
 
@@ -161,7 +161,7 @@ def told_of(replay: Replay, event: np.record, words: Words) -> Line | None:
             "preempted",
             "preempted",
             f"{name} is the victim: {words.victim}. {value} computed tokens are lost, "
-            f"{limit} blocks come free",
+            f"{limit} blocks are freed",
         ),
         reasons.REFUSED_KV_BLOCKS: (
             "no blocks",

@@ -20,11 +20,6 @@ WAITS = 0.5  # of the mean TTFT: from here on the queue is the story
 FULL = 0.85  # of the KV blocks
 
 
-def rejection(name: str) -> str:
-    """Why requests are refused, as a reader says it."""
-    return name.replace("_", " ").replace("slo", "SLO").replace("kv", "KV")
-
-
 def block(result: Result, name: str) -> Mapping[str, float]:
     """A percentile block of the summary, empty where no request got that far."""
     found: Mapping[str, float] = result.summary[name] or {}
@@ -136,10 +131,8 @@ def headline(split: Result, mixed: Result | str, setup: Setup) -> str:
 
 def why_none(result: Result) -> str:
     summary = result.summary
-    if summary["rejected"]:
-        reason = rejection(next(iter(summary["rejected_reasons"])))
-        be = "is" if summary["rejected"] == 1 else "are"
-        return f"{summary['rejected']} of {summary['requests']} {be} refused ({reason})."
+    if result.rejections:
+        return f"{'; '.join(result.rejections)}."
     if summary["failed"]:
         fail = "fails with its transfer" if summary["failed"] == 1 else "fail with their transfers"
         return f"{summary['failed']} of {summary['requests']} {fail}."
@@ -149,11 +142,9 @@ def why_none(result: Result) -> str:
 def troubles(result: Result) -> list[str]:
     """What is wrong with this run, by its name and with its numbers; nothing where nothing is."""
     found = [f":orange[**{f.name[0].upper()}{f.name[1:]}**]: {f.text}." for f in result.findings]
-    summary = result.summary
-    if summary["rejected"]:
-        names = ", ".join(rejection(name) for name in summary["rejected_reasons"])
-        be = "is" if summary["rejected"] == 1 else "are"
-        found.append(f":orange[**{summary['rejected']} {be} turned away**] ({names}).")
+    for sentence in result.rejections:
+        how_many, _, why = sentence.partition(": ")
+        found.append(f":orange[**{how_many}**]: {why}.")
     return found
 
 

@@ -16,6 +16,7 @@ from ui.disaggregation.setup import Setup, co_located, disaggregated
 from ui.lanes import packing, pools
 from ui.scenarios.ways import DISAGGREGATED
 from ui.shell.kernels import computed_first
+from ui.text.suggested_fixes import refusal
 
 DEADLINE_S = 6.0
 MOST_DRAWN = packing.MOST_ROWS
@@ -56,7 +57,7 @@ def run(setup: Setup, make: Any) -> Result | str:
             lambda: simulate(scenario, deadline_s=DEADLINE_S),
         )
     except ScenarioError as error:
-        return " ".join(error.problems)
+        return refusal(error)
 
 
 @st.cache_data(max_entries=128, show_spinner=False)

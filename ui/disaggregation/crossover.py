@@ -12,6 +12,7 @@ from sim.sweep.grid import axis_of
 from sim.sweep.sweep import Row, run_sweep
 from ui.disaggregation.ratio import LEAST
 from ui.disaggregation.setup import BLOCK, Setup, co_located, disaggregated
+from ui.text.suggested_fixes import refusal
 
 LEAST_REQUESTS = 96  # of every run of the map
 RATE = "workload.classes[0].arrivals.rate_per_s"
@@ -119,7 +120,7 @@ class Job:
                 try:
                     found = self.compute(grid, threads)
                 except ScenarioError as error:
-                    self.problem = " ".join(error.problems)
+                    self.problem = refusal(error)
                     return
                 if found is None:
                     return

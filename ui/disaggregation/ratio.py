@@ -100,7 +100,7 @@ def at(load: Load) -> str:
     if servers != asked.servers:
         words = (
             f"{per_second(asked.rate)} requests/s on {plural(asked.servers, 'server')}, as "
-            f"above, are {alike} on {servers}. "
+            f"above, correspond to {alike} on {servers}. "
         )
     if load.factor == 1:
         return f"{words}At {alike} requests/s"
@@ -123,13 +123,13 @@ def sentence(load: Load, best_mixed: tuple[int, float]) -> str:
         )
     lost = 1 - worst.goodput / best.goodput
     where = "prompts queue" if worst.prefill < best.prefill else "decode is short of servers"
-    ttft = f", half of all first tokens take {seconds(worst.ttft_s)}" if worst.ttft_s else ""
+    ttft = f", median TTFT {seconds(worst.ttft_s)}" if worst.ttft_s else ""
     return (
         f"{at(load)} the best ratio of {servers} servers is "
         f":green[**{best.name}**] with {best.goodput:.2f} requests/s within both limits. "
-        f":orange[**{worst.name}**] loses {lost:.0%} of them: {where}{ttft}. As many co-located "
-        f"servers: {load.goodput:.2f} requests/s with budget {load.mixed.budget:,}; with their "
-        f"best, {best_mixed[0]:,}, {best_mixed[1]:.2f}."
+        f":orange[**{worst.name}**] loses {lost:.0%} of them: {where}{ttft}. Co-located on "
+        f"as many servers: {load.goodput:.2f} requests/s with budget {load.mixed.budget:,}, "
+        f"{best_mixed[1]:.2f} with the best budget, {best_mixed[0]:,}."
     )
 
 

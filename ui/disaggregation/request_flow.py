@@ -16,8 +16,8 @@ from sim.cluster.cluster_state import (
 from sim.core import reasons
 from sim.results.run import Result
 from sim.results.words import plural
-from ui.disaggregation.captions import rejection
 from ui.disaggregation.kv_size import gigabytes
+from ui.text.explain import REJECTIONS
 from ui.text.units import count, seconds
 
 
@@ -45,8 +45,8 @@ def unordered_steps(result: Result, r: int) -> list[Step]:
     way = recording.kv_transfers[r]
     arrival = float(request.arrival_s)
     if request.status == reasons.REJECTED:
-        why = rejection(reasons.REJECTIONS[request.rejection])
-        return [Step(0.0, "Proxy", f"Turns the request away: {why}.")]
+        why = REJECTIONS[reasons.REJECTIONS[request.rejection]]
+        return [Step(0.0, "Proxy", f"Rejects the request: {why}.")]
 
     def after(time: float) -> float | None:
         return None if np.isnan(time) else float(time) - arrival
@@ -68,7 +68,7 @@ def unordered_steps(result: Result, r: int) -> list[Step]:
             after(way.prefill_end_s), source,
             f"Has computed it in {seconds(float(way.prefill_end_s - prefill.first_scheduled_s))} "
             + ("and sends the first token on" if at_prefill
-               else "and answers one token, discarded there")
+               else "and returns one token, not used")
             + ", with remote_block_ids, remote_engine_id, remote_host and remote_port.",
         ),
     ]  # fmt: skip
@@ -87,7 +87,7 @@ def unordered_steps(result: Result, r: int) -> list[Step]:
     found.append(
         Step(
             after(request.end_s), target,
-            f"Its last of {plural(request.num_output_tokens, 'token')}; the longest gap was "
+            f"The last of {plural(request.num_output_tokens, 'token')}; the longest gap was "
             f"{seconds(float(request.max_gap_s))}.",
         )
     )  # fmt: skip
@@ -129,7 +129,7 @@ def transfer(way: np.record, after, target: str) -> list[Step]:  # type: ignore[
     if not np.isnan(way.end_s):
         lost = way.outcome in (LOAD_FAILED, LOAD_RECOMPUTED)
         words = (
-            f"{'The load fails' if lost else 'The KV is there'}, {seconds(took(way))} after the "
+            f"{'The load fails' if lost else 'The KV has arrived'}, {seconds(took(way))} after the "
             f"reading began{'' if lost else '; the prefill server frees its blocks'}."
         )
         sent.append(Step(after(way.end_s), target, words))

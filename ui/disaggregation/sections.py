@@ -7,11 +7,12 @@ import streamlit as st
 
 from sim.results.run import Result
 from sim.results.words import plural
-from sim.scenario.load import ScenarioError, resolve
+from sim.scenario.load import resolve
 from ui.charts import html_table
 from ui.disaggregation import controller, downloads, kv_size, ratio, request_flow
 from ui.disaggregation.captions import Figure
 from ui.disaggregation.setup import Setup
+from ui.text.suggested_fixes import refusal
 from ui.text.units import seconds
 
 MOST_LISTED = 100  # requests to choose from
@@ -88,12 +89,12 @@ def configuration(setup: Setup) -> None:
     """Files to download and to read."""
     scenario = controller.scenario(setup)
     if scenario is None:
-        st.info("There is nothing to take home while the servers above are refused.")
+        st.info("No configuration: the servers above are refused.")
         return
     try:
         script = downloads.vllm(resolve(scenario))
-    except (ScenarioError, ValueError) as error:
-        st.info(f"No configuration: {error}.")
+    except ValueError as error:
+        st.info(f"No configuration: {refusal(error)}.")
         return
     config = downloads.trt(resolve(scenario), setup)
     with st.container(horizontal=True):

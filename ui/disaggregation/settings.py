@@ -59,7 +59,14 @@ def links() -> None:
     number("Bandwidth, GB/s each way", "bandwidth_gb", 0.0, 10_000.0, 1.0, help="0: the link's own")
     number("Latency of a transfer, µs", "latency_us", 0.0, 1e6, 1.0, help="0: the link's own")
     number("Cost of a descriptor, µs", "descriptor_us", 0.0, 1e4, 0.5)
-    number("Hand-over, ms", "handover_ms", 0.0, 1e4, 5.0, help="Proxy and handshake, beside bytes.")
+    number(
+        "Hand-over, ms",
+        "handover_ms",
+        0.0,
+        1e4,
+        5.0,
+        help="Proxy and handshake, on top of the transfer.",
+    )
     st.toggle("Stream KV chunk by chunk, while later chunks compute", key=key("streaming"))
     st.radio(
         "The first token comes from", FIRST_TOKENS, horizontal=True, key=key("first_token"),
@@ -97,7 +104,7 @@ def load() -> None:
         "request fails.",
     )  # fmt: skip
     st.toggle(
-        "Reject early what would miss a limit", key=key("early_rejection"),
+        "Reject early requests that would miss a limit", key=key("early_rejection"),
         help="A request that would miss the limit of TTFT or of a gap under the present load is "
         "rejected before anything is computed.",
     )  # fmt: skip

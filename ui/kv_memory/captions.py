@@ -63,9 +63,9 @@ def prefix_sentence(replay: Replay) -> str:
     return (
         f":orange[**{count(hits)} of {count(prompts)} prompt tokens**] were found in the cache: "
         f"whole blocks of {size} only, and never the last token of a prompt, which must be "
-        f"computed to know the next one. Blocks that no request holds stay until their room is "
-        f"room; the one unused for longest goes first: {count(len(replay.evictions))} evictions "
-        "here."
+        f"computed to know the next one. Blocks that no request holds stay cached until "
+        f"their space is needed; the one unused for longest is evicted first: "
+        f"{count(len(replay.evictions))} evictions here."
     )
 
 

@@ -101,7 +101,7 @@ def verdict(found: Curve, where: str) -> str:
             f"**It does not hold here.** On {where} swapping is cheaper at every length: {numbers}."
         )
     crossing = ", ".join(count(n) for n in found.crossovers)
-    return f"**Only in part.** On {where} the cheaper one changes at {crossing} tokens; {numbers}."
+    return f"**Only in part.** On {where} both cost the same at {crossing} tokens; {numbers}."
 
 
 def confidence(gpu: catalog.Gpu, shared: bool) -> list[str]:

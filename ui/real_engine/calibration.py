@@ -164,7 +164,7 @@ def import_section() -> None:
     """A profile that was exported elsewhere."""
     with st.expander("Import a profile"):
         file = st.file_uploader(
-            "A profile that was exported (JSON)", type="json", key="real_file", on_change=forget
+            "Exported profile (JSON)", type="json", key="real_file", on_change=forget
         )
         if file is not None:
             st.button("Import it", on_click=import_file, args=(file.getvalue(),))

@@ -15,6 +15,7 @@ from ui.scenarios.ways import way_of
 from ui.shell import jobs, session
 from ui.shell.frame import is_dark
 from ui.shell.session import kept
+from ui.text.suggested_fixes import refusal
 from ui.text.units import count, seconds
 
 RANDOM_TEXT = "Random weights: the times are real, the text means nothing."
@@ -40,7 +41,7 @@ def run_button() -> None:
     try:
         wanted = parts()
     except ScenarioError as error:
-        st.error(f"This cannot run: {' '.join(error.problems)}")
+        st.error(f"This cannot run: {refusal(error)}")
         return
     if not wanted:
         return

@@ -145,6 +145,7 @@ def outcomes_of(
         found.outcomes.append(outcome)
         if result.recording.status != "finished":
             found.notes.append(f"{way.title} did not finish ({result.recording.reason}).")
+        found.notes.extend(f"{way.title}: {rejection}." for rejection in result.rejections)
         figures = outcomes.lane_figures(outcome)
         lanes.append((packing.LaneText(way.engine, way.title, note, figures), result))
     drawn = drawn_in_part([outcome.result for outcome in found.outcomes])

@@ -85,7 +85,7 @@ def main_waste(outcome: Outcome) -> str:
     """The waste that one sees, in a few words."""
     lost = wastes(outcome)
     if rejected := outcome.result.summary["rejected"]:
-        return f"{rejected} refused"
+        return f"{rejected} rejected"
     preemptions = outcome.result.summary["preemptions"]
     if preemptions:
         return f"{preemptions} preemption{'s' if preemptions > 1 else ''}"
@@ -152,11 +152,13 @@ def headline(outcomes: Sequence[Outcome]) -> str:
         )
     price = smooth.ttft["p50"] - quick.ttft["p50"]
     paid = (
-        f", for :blue[**{seconds(price)} more**] of median first-token time than {quick.way.title}"
+        f"; its median TTFT is :blue[**{seconds(price)} higher**] than under {quick.way.title}"
         if price > EQUAL * quick.ttft["p50"]
-        else ", and starts as early as any"
+        else "; no median TTFT is lower"
     )
-    held = f"{smooth.way.title} holds every gap to :green[**{seconds(smooth.itl['max'])}**]{paid}."
+    held = (
+        f"{smooth.way.title} keeps every gap within :green[**{seconds(smooth.itl['max'])}**]{paid}."
+    )
     return f"{late} {frozen} {held}"
 
 
@@ -192,10 +194,10 @@ def verdict(outcome: Outcome) -> str:
     summary, lost = outcome.result.summary, wastes(outcome)
     ttft, itl = outcome.ttft, outcome.itl
     if not ttft:
-        return "No request of this workload can run under it."
+        return f"No request gets a token: {'; '.join(outcome.result.rejections)}."
     parts = [outcome.way.rule]
     if summary["rejected"]:
-        parts.append(f"refuses {summary['rejected']} of {summary['requests']} requests")
+        parts.append(f"rejects {summary['rejected']} of {summary['requests']} requests")
     if lost.padding > 0.01:
         parts.append(f"computes {lost.padding:.0%} of its tokens as padding")
     if summary["preemptions"]:
@@ -210,7 +212,7 @@ def verdict(outcome: Outcome) -> str:
         )
     elif itl:
         parts.append(f"every gap is at most {seconds(itl['max'])}")
-    parts.append(f"half of all first tokens come within {seconds(ttft['p50'])}")
+    parts.append(f"median TTFT {seconds(ttft['p50'])}")
     return "; ".join(parts) + "."
 
 

@@ -15,7 +15,7 @@ class Claim:
 CLAIMS = (
     Claim(
         "Without chunked prefill, decodes get no token while a prompt runs.",
-        "So it was in vLLM V0. In V1 they share one longer step: each still gets its token, late. "
+        "That was the case in vLLM V0. In V1 they share one longer step: each still gets its token, late. "
         "A prompt that does not fit what is left of the budget waits, and holds up those behind "
         "it.",
         "token_budget",
@@ -53,7 +53,7 @@ CLAIMS = (
         "disaggregation",
     ),
     Claim(
-        "Decode stays below 1 FLOP a byte.",
+        "Decode stays below 1 FLOP per byte.",
         "About 1 for a batch of one in FP16, and it grows about linearly with the batch where the "
         "weights are concerned. Attention over the KV cache stays near 1 times the GQA group.",
         "two_phases",

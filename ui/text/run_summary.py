@@ -16,10 +16,6 @@ NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight",
 STANDS_OUT = 4  # so many times longer than the next one: the sentence is about that prompt
 # classes of the presets whose name says what the prompt is
 KINDS_OF_PROMPT = {"document": "document", "prompt": "prompt", "long": "prompt"}
-REJECTED = {
-    "prompt_reaches_max_model_len": "the prompt reaches max_model_len ({length} tokens)",
-    "prompt_exceeds_kv_pool": "the prompt does not fit the KV cache",
-}
 
 
 @dataclass(frozen=True)
@@ -66,7 +62,7 @@ def sentence(result: Result) -> Parts:
     """What happened, for the line above the timeline."""
     longest = longest_prompt(result)
     if result.all_rejected:
-        return [("Every request is rejected: ", ""), (rejections(result) or "", "stall"), (".", "")]
+        return [("No request gets a token. ", ""), (f"{'; '.join(result.rejections)}.", "stall")]
     if longest is None:
         return [("No request got a token in this run.", "")]
     if stands_out(result, longest):
@@ -199,20 +195,6 @@ def worst_gap_s(result: Result) -> float:
     """The largest inter-token latency of the run; 0 where no request has two tokens."""
     block = result.summary["itl_s"]
     return float(block["max"]) if block else 0.0
-
-
-def rejections(result: Result) -> str | None:
-    """How many requests were rejected and why; None where none was."""
-    summary = result.summary
-    if not summary["rejected"]:
-        return None
-    length = count(vllm_v1(result.resolved.replicas[0].knobs).max_model_len or 0)
-    why = [
-        f"{count(n)} because {REJECTED.get(name, name).format(length=length)}"
-        for name, n in summary["rejected_reasons"].items()
-    ]
-    share = f"{count(summary['rejected'])} of {count(summary['requests'])}"
-    return f"{share} requests are rejected: {', '.join(why)}"
 
 
 def budget_used(result: Result) -> float | None:

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from sim.validation.errors import RefusalError, ScenarioError
+from sim.validation.errors import ScenarioError
 from ui.scenarios.settings import Settings
 from ui.text.units import count
 
@@ -64,7 +64,7 @@ def without_path(problem: str) -> str:
     return PATH.sub("", problem)
 
 
-def refusal(error: RefusalError) -> str:
+def refusal(error: ValueError) -> str:
     """What is refused, in one line."""
     problems = error.problems if isinstance(error, ScenarioError) else (str(error),)
     return " ".join(map(without_path, problems))

@@ -13,7 +13,7 @@ from ui.scenarios.settings import refused_below
 from ui.shell import address_bar, frame, kernels, session
 from ui.shell.session import Session, kept
 from ui.text import captions, comparison, engine_source, glossary, suggested_fixes
-from ui.text.suggested_fixes import Button, Problem
+from ui.text.suggested_fixes import Button, Problem, refusal
 from ui.timeline import Compare, Envelope, asked_window, timeline
 from ui.timeline.packet import Window
 from ui.token_budget import form, pictures, prediction, sections
@@ -108,7 +108,7 @@ def pinned_run(base: Scenario) -> Asked | None:
         return asked
     except ScenarioError as error:
         session.pin(None)
-        st.warning(f"The pinned run was removed: {error.problems[0]}", icon=None)
+        st.warning(f"The pinned run was removed: {refusal(error)}", icon=None)
         return None
 
 

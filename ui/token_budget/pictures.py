@@ -42,7 +42,7 @@ class Picture:
     packet: bytes
     sentence: Parts
     tiles: list[run_summary.Tile]
-    rejections: str | None
+    rejections: tuple[str, ...]
     ending: str | None  # why the run did not finish, None when it did
     max_model_len: int
     max_num_seqs: int
@@ -93,7 +93,7 @@ def _picture(
         packet=packet.build(lanes, window),
         sentence=sentence,
         tiles=tiles,
-        rejections=run_summary.rejections(result),
+        rejections=() if result.all_rejected else result.rejections,  # else the sentence
         ending=None if ended else f"{summary['status']}: {summary['reason']}",
         max_model_len=knobs.max_model_len or 0,
         max_num_seqs=knobs.max_num_seqs or 0,

@@ -145,8 +145,8 @@ def delta_of(delta: Delta | None) -> tuple[str | None, Literal["green", "orange"
 
 def notices(picture: Picture) -> None:
     """What must be read beside the figures: rejected requests, an early end, how sure they are."""
-    if picture.rejections:
-        st.warning(f"{picture.rejections}. max_model_len can be raised under More settings.")
+    for rejection in picture.rejections:
+        st.warning(f"{rejection}.")
     if picture.ending:
         st.warning(f"This run did not finish. {picture.ending}")
     controls.confidence(picture.confidence)

@@ -41,7 +41,7 @@ def piggyback(prefill: Point, decode: Point, together: Point) -> str:
         f"{units.seconds(decode.seconds)}, together :green[**{units.seconds(together.seconds)}**]: "
         f"sharing saves {units.seconds(separate - together.seconds)} "
         f"({1 - together.seconds / separate:.0%}), since the weights are read once for both. The "
-        f"decodes ride along for {units.seconds(together.seconds - prefill.seconds)}, and wait "
+        f"decodes add {units.seconds(together.seconds - prefill.seconds)} to the chunk, and wait "
         f"{units.seconds(together.seconds - decode.seconds)} longer than alone."
     )
 

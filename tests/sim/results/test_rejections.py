@@ -67,3 +67,26 @@ def test_a_static_batch_limits_prompt_and_output_together() -> None:
     (text,) = run({"engine": "static", "kv_tokens": 100}, 90, output=20)
     assert "prompt plus max_tokens is up to 110 tokens" in text
     assert "limited to 100" in text
+
+
+def test_a_decode_server_without_room_says_its_own_pool() -> None:
+    """The request was sent to a prefill server, whose pool is larger."""
+    servers = [
+        {
+            "role": role,
+            "model": "Llama-3.1-8B",
+            "latency": {"kind": "linear"},
+            "policy": {"engine": "vllm_v1", "num_gpu_blocks": blocks, "max_model_len": 512},
+        }
+        for role, blocks in (("prefill", 33), ("decode", 5))
+    ]
+    fixed = {"prompt": {"kind": "fixed", "tokens": 100}, "output": {"kind": "fixed", "tokens": 4}}
+    request = {"name": "p", "count": 1, "arrivals": {"kind": "all_at_once"}, **fixed}
+    scenario = {
+        "workload": {"classes": [request]},
+        "replicas": servers,
+        "link": {"kind": "rdma_100g"},
+        "disaggregation": {},
+    }
+    (text,) = simulate(parse_scenario(scenario)).rejections
+    assert "need 7 KV blocks of 16 tokens and the pool has 4" in text
