@@ -24,6 +24,11 @@ from ui import prepare
 ROOT = Path(__file__).parents[2]
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 PATIENCE_S = 120  # a first start compiles the kernels
+# No run of the page, nothing dimmed, no transition; spinners turn without end.
+AT_REST = """document.querySelector('.stApp[data-test-script-state=notRunning]')
+    && !document.querySelector('[data-stale=true]')
+    && document.getAnimations().every((one) => one.playState === 'finished'
+        || one.effect.getComputedTiming().iterations === Infinity)"""
 
 
 def find_chromium() -> str | None:
@@ -176,9 +181,13 @@ class Timeline:
     def press(self, name: str) -> None:
         self.page.get_by_role("button", name=name, exact=True).click()
 
+    def at_rest(self) -> None:
+        """Wait until the page's run and its transitions are over."""
+        self.page.wait_for_function(AT_REST)
+
     def serious_faults(self) -> list[tuple[str, list[str]]]:
-        """What axe-core calls serious or critical, of a page that does not stand dimmed."""
-        self.page.wait_for_function("!document.querySelector('[data-stale=true]')")
+        """What axe-core calls serious or critical, of a page at rest."""
+        self.at_rest()
         return [
             (fault["id"], [node["target"] for node in fault["nodes"]][:3])
             for fault in Axe().run(self.page)["violations"]

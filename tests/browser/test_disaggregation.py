@@ -108,9 +108,6 @@ def test_the_map_is_computed_cancelled_and_finished(visit):
     page.locator(".st-key-pd_crossover .js-plotly-plot").wait_for(timeout=120_000)
     page.get_by_text("Of 81 points").wait_for(timeout=240_000)
     page.get_by_role("button", name="Cancel").wait_for(state="detached", timeout=60_000)
-    page.locator(".stApp[data-test-script-state=notRunning]").wait_for(timeout=30_000)
-    page.wait_for_function("!document.querySelector('[data-stale=true]')")  # it stands dimmed
-    page.wait_for_timeout(1000)
     assert opened.serious_faults() == []
 
 
@@ -149,9 +146,10 @@ def test_axe_finds_no_serious_fault(visit, scheme: str):
     opened = pools(visit, color_scheme=scheme)
     for name in ("Servers", "Link", "Load and limits"):
         opened.page.get_by_role("button", name=name, exact=True).click()
-        opened.page.wait_for_timeout(400)
+        opened.page.get_by_test_id("stPopoverBody").wait_for()
         assert opened.serious_faults() == []
         opened.page.keyboard.press("Escape")
+        opened.page.get_by_test_id("stPopoverBody").wait_for(state="detached")
 
 
 def test_a_phone_has_no_sideways_scroll(visit):

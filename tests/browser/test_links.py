@@ -1,8 +1,10 @@
 """Addresses: one opens the same bytes elsewhere, a hostile one a clear page, Back goes back."""
 
+import re
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.conftest import Timeline
 
@@ -58,11 +60,13 @@ def test_a_drag_is_one_entry_and_back_undoes_it(timeline: Timeline):
     page.mouse.move(box["x"] + 0.87 * box["width"], middle)
     page.mouse.down()
     for share in (0.7, 0.6, 0.5, 0.4, 0.3):
+        before = timeline.budget.get_attribute("aria-valuetext") or ""
         page.mouse.move(box["x"] + share * box["width"], middle)
-        page.wait_for_timeout(60)
+        expect(timeline.budget).not_to_have_attribute("aria-valuetext", before)
     page.mouse.up()
-    page.wait_for_function("location.search.includes('budget=')")
-    page.wait_for_timeout(700)
+    budget = (timeline.budget.get_attribute("aria-valuetext") or "").split()[0].replace(",", "")
+    expect(page).to_have_url(re.compile(rf"[?&]budget={budget}\b"))
+    timeline.at_rest()
     assert page.evaluate("history.length") == entries + 1
     page.go_back()
     timeline.until_sentence("all streams freeze for")

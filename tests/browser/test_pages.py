@@ -15,7 +15,7 @@ def ready(opened) -> None:
     """Whatever the page loads later stands."""
     opened.page.get_by_test_id("stMainBlockContainer").get_by_role("heading").first.wait_for()
     opened.page.wait_for_function("!document.querySelector('.skeleton')")
-    opened.page.wait_for_timeout(500)
+    opened.at_rest()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -46,7 +46,7 @@ def test_nothing_is_asked_of_other_servers(visit, app_url: str, path: str):
     opened.page.context.on("request", lambda request: asked.append(request.url))
     opened.page.goto(app_url + path)
     ready(opened)
-    opened.page.wait_for_timeout(1000)
+    opened.page.wait_for_load_state("networkidle")
     hosts = {urlsplit(url).netloc for url in asked if not url.startswith(("data:", "blob:"))}
     assert hosts == {urlsplit(app_url).netloc}
 
@@ -169,7 +169,7 @@ def test_the_keyboard_alone_is_enough(visit):
     tab_to("e.tagName === 'SUMMARY' && e.textContent.includes('Take home')")
     keys.press("Enter")
     page.get_by_role("button", name="Steps", exact=True).wait_for()
-    page.wait_for_timeout(1000)  # the page's run is over
+    opened.at_rest()
     tab_to("e.textContent.trim() === 'Scenario'")
     with page.expect_download() as scenario:
         keys.press("Enter")

@@ -117,7 +117,6 @@ def test_axe_finds_no_serious_fault_and_nothing_scrolls_sideways(visit, options)
     for heading in ("What a small model can show, and what not", "Your own server"):
         opened.page.get_by_text(heading, exact=True).click()
     opened.page.get_by_text("Off on this server").wait_for()
-    opened.page.wait_for_timeout(500)
     assert opened.serious_faults() == []
     for place in ("document.documentElement", "document.querySelector('.stMain')"):
         wide, seen = opened.page.evaluate(f"[{place}.scrollWidth, {place}.clientWidth]")

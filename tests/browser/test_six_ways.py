@@ -77,7 +77,7 @@ def test_it_plays_and_pauses(visit):
     head(opened).press("Home")
     opened.page.get_by_role("button", name="Play", exact=True).click()
     opened.page.get_by_role("button", name="Pause", exact=True).wait_for()
-    opened.page.wait_for_timeout(400)
+    expect(head(opened)).not_to_have_attribute("aria-valuenow", "0")
     head(opened).press(" ")
     opened.page.get_by_role("button", name="Play", exact=True).wait_for()
     assert moment(opened) > 0
@@ -133,7 +133,7 @@ def test_the_map_follows_mouse_and_keys(visit):
     shown.locator(".grid canvas").click(position={"x": 10, "y": 10})
     shown.locator(".block-table p", has_text="essay 1 holds").wait_for()
     shown.get_by_role("button", name="Play", exact=True).click()
-    opened.page.wait_for_timeout(700)
+    expect(slider).not_to_have_value("0")
     shown.get_by_role("button", name="Pause", exact=True).click()
     assert step(opened) > 0
 
@@ -255,7 +255,6 @@ def test_the_crossover_follows_the_choice(visit):
 @pytest.mark.parametrize("opening", [lanes, memory])
 def test_axe_finds_no_serious_fault(visit, opening, scheme: str):
     opened = opening(visit, color_scheme=scheme)
-    opened.page.wait_for_timeout(500)
     assert opened.serious_faults() == []
 
 
