@@ -15,9 +15,9 @@ class Claim:
 CLAIMS = (
     Claim(
         "Without chunked prefill, decodes get no token while a prompt runs.",
-        "That was the case in vLLM V0. In V1 they share one longer step: each still gets its token, "
-        "late. A prompt that does not fit what is left of the budget waits, and holds up those behind "
-        "it.",
+        "That was the case in vLLM V0. In V1 they share one longer step: each still gets its "
+        "token, late. A prompt that does not fit what is left of the budget waits, and holds up "
+        "those behind it.",
         "token_budget",
     ),
     Claim(
