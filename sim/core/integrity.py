@@ -1,5 +1,5 @@
-"""Invariants of the state, checked the slow and obvious way. Tests call it after every step, so it
-is compiled: in plain Python a check takes longer than the test's steps do."""
+"""Invariants of the state, checked by the slow and obvious method. Tests call it after every
+step, so it is compiled: in plain Python a check takes longer than the test's steps do."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ def running_ids(state: State, replica: int = 0) -> list[int]:
 
 
 def waiting_ids(state: State, replica: int = 0) -> list[int]:
-    """The waiting requests in the order in which they will be asked."""
+    """The waiting requests in the order of admission."""
     requests: list[int] = list_waiting(state, replica).tolist()
     return requests
 
@@ -44,9 +44,9 @@ def check_integrity(state: State, replica: int = 0) -> None:
 
 
 def check_prefix_cache(state: State, replica: int, *, planned: bool = False) -> None:
-    """Cached blocks stand in their bucket once; a held one is full, computed, and where it says.
+    """Each cached block is in its bucket once; a held one is full, computed, and at its place.
 
-    Between schedule() and complete() (`planned`) blocks may be full of tokens of this very step.
+    Between schedule() and complete() (`planned`) blocks may be full of tokens of the current step.
     """
     check_cache(state, replica, planned)
 

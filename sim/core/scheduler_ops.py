@@ -325,7 +325,7 @@ def cancel_step(state: State, replica: int) -> None:
     """Undo the scheduled step, which did not run: it failed, or was cancelled.
 
     Requests that it admitted return to the head of the waiting queue, since their prefix hits may
-    be blocks of this very step. Running requests keep their blocks; blocks that were cached for
+    be blocks of the same step. Running requests keep their blocks; blocks that were cached for
     tokens of this step are evicted. Requests that it swapped in are swapped out again: no step
     admits and swaps in."""
     counters = state.counters[replica]

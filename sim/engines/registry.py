@@ -48,7 +48,7 @@ class EngineSpec:
     null_blocks: int = 0  # counted in pool_knob and never given to a request
     with_caching: Mapping[str, Value] = field(default_factory=dict)
     without_caching: Mapping[str, Value] = field(default_factory=dict)  # empty: no prefix cache
-    chunking: Literal["never", "optional", "always"] = "never"  # may a prompt be split over steps?
+    chunking: Literal["never", "optional", "always"] = "never"  # prompts over several steps
     with_chunking: Mapping[str, Value] = field(default_factory=dict)
     without_chunking: Mapping[str, Value] = field(default_factory=dict)
     chunk_cap_knob: str | None = None  # most tokens of one prompt in a step, 0 for no cap

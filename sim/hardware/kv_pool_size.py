@@ -46,7 +46,7 @@ def engine_default(engine: str, key: str) -> Any:
 
 
 def is_large(gpu: catalog.Gpu, engine: str = "vllm_v1") -> bool:
-    """Does the engine's table of defaults count this GPU as large?"""
+    """Whether the engine's table of defaults counts this GPU as large."""
     if gpu.name in engine_default(engine, "never_large"):
         return False
     return bool(gpu.memory_bytes >= engine_default(engine, "large_from_bytes"))

@@ -4,9 +4,9 @@ Reads the rows of each GPU and precision, fits them and writes the constants and
 squares on the logarithm of predicted over measured, soft L1, through the same kernel that the
 simulator runs (`model.steps_seconds`). No constant is specific to a model or a row. Errors are on
 the rows of the fit, their 90th percentile, and on the rows of each model left out.
- A GPU without rows gets `default`: the geometric mean of all calibrated
-GPUs at that precision; its error is the error of that mean on each of them. Columns of the table:
-sim/latency/table.py.
+
+A GPU without rows gets `default`: the geometric mean of all calibrated GPUs at that precision; its
+error is the error of that mean on each of them. Columns of the table: sim/latency/table.py.
 """
 
 import csv

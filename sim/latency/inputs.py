@@ -1,5 +1,4 @@
-"""The LATENCY row of a replica, from the catalogue: the work and the hardware of one of
-its GPUs."""
+"""The LATENCY row of a replica from the catalogue: work and hardware of one of its GPUs."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -2,7 +2,7 @@
 
 One row of ``LATENCY`` holds everything about a replica; one row of ``recording.STEP`` everything
 about the load of a step. `terms` turns the two into seconds by cause; `step_seconds` adds them up
-in the loop of the simulator, latency.roofline.py names them for a page. There is no second
+in the loop of the simulator, latency/roofline.py names them for a page. There is no second
 implementation.
 
 The roofline goes through the kernels of a step as a GPU runs them, one after the other, so the

@@ -19,7 +19,7 @@ from sim.scenario.load import Resolved
 
 __all__ = ["MOST_TRACKS", "trace_events", "write_perfetto"]
 
-MOST_TRACKS = 2_000  # requests with a track; the viewer becomes slow with more
+MOST_TRACKS = 2_000  # most requests with a track; more make the viewer slow
 REQUESTS, TRANSFERS, STEPS = 1, 2, 100  # process ids; replica k has STEPS + k
 Event = dict[str, Any]
 

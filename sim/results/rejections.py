@@ -61,7 +61,7 @@ LIMITS: dict[int, Callable[[Any], int]] = {
 
 
 def sentence(server: ResolvedReplica, reason: int, rows: Table) -> str:
-    """What the requests exceed and what lets them in; sizes are tokens or KV blocks."""
+    """Which limit the requests exceed and what to change; sizes are tokens or KV blocks."""
     row, longest = server.row, int(rows.num_prompt_tokens.max())
     prompts = f"requests rejected: prompts of up to {longest:,} tokens"
     if reason == reasons.REJECT_MODEL_LEN:

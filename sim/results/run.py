@@ -51,7 +51,7 @@ class Result:
 
     @cached_property
     def rejections(self) -> tuple[str, ...]:
-        """One sentence per limit that rejected requests: the numbers and what lets them in."""
+        """One sentence per limit that rejected requests: the numbers and what to change."""
         return rejection_sentences(self.recording, self.resolved)
 
     @property

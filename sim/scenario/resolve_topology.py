@@ -120,7 +120,7 @@ def no_model(replica: ResolvedReplica) -> str:
 def disaggregated(
     topology: Topology, scenario: Scenario, replicas: Sequence[ResolvedReplica]
 ) -> Topology:
-    """The fleet with its link and its rules."""
+    """The topology of the cluster: roles, routers, link and rules."""
     spec, link, first = scenario.disaggregation, scenario.link, replicas[0]
     assert spec is not None
     assert link is not None

@@ -138,7 +138,7 @@ class Slo(Spec):
 
 
 class Limits(Spec):
-    """Where a run is cut off. horizon_s null: no limit in time."""
+    """Limits of a run. horizon_s null: no limit in time."""
 
     horizon_s: PositiveSeconds | None = None
     max_steps: Annotated[int, Field(ge=1, le=100_000_000)] = 1_000_000

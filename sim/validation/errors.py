@@ -137,7 +137,7 @@ def model_at(model: type[BaseModel], data: Any, location: Location) -> type[Base
 
 def unknown_key(key: str, model: type[BaseModel] | None) -> tuple[str, str]:
     """(code, sentence) for a key that `model` does not have: not modelled, with the reason, or
-    unknown, with the nearest key of this very model."""
+    unknown, with the nearest key of the same model."""
     why: str | None = getattr(model, "not_modelled", {}).get(key)
     if why is not None:
         return "not_modelled", f"not modelled: {why}"

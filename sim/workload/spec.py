@@ -44,7 +44,7 @@ MAX_REQUESTS = 5_000_000
 
 Tokens = Annotated[int, Field(ge=1, le=MAX_TOKENS)]
 Rate = Annotated[float, Field(gt=0, le=1e9, allow_inf_nan=False)]
-# A double resolves microseconds up to here and beyond; much later, a clock would stop.
+# A double still resolves microseconds here; much later, the clock would not advance with a step.
 MAX_SECONDS = 1e9
 Seconds = Annotated[float, Field(ge=0, le=MAX_SECONDS, allow_inf_nan=False)]
 

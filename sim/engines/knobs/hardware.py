@@ -23,11 +23,11 @@ class Hardware:
     tp: int
     kv_cache_dtype: str
     gpu_memory_utilization: float
-    free_gpu_memory_fraction: float | None = None  # TensorRT-LLM: of what is free, in its place
+    free_gpu_memory_fraction: float | None = None  # TensorRT-LLM's share of free memory
 
     @property
     def large(self) -> bool:
-        """Does the engine's table of defaults count the GPU as large?"""
+        """Whether the engine's table of defaults counts the GPU as large."""
         return self.gpu is not None and kv_pool_size.is_large(self.gpu)
 
     def kv_pool(

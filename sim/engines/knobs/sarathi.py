@@ -32,7 +32,7 @@ Stages = Annotated[int, Field(ge=1, le=1_000)]
 
 
 def four_numbers(value: Any) -> Any:
-    """Say which four where there are more or fewer."""
+    """Name the four numbers if there are more or fewer."""
     if isinstance(value, list | tuple) and len(value) != 4:
         raise ValueError(f"found {len(value)} numbers; must be [low, high, max_tokens, stages]")
     return value
