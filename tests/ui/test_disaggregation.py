@@ -332,7 +332,9 @@ def test_too_long_a_request_is_refused_once_in_words_of_the_page():
 def test_the_sentence_on_ratios_says_where_its_rate_comes_from():
     load = ratio.splits(PLAIN)
     said = ratio.sentence(load, (2048, 14.391))
-    assert said.startswith("6 requests/s on 2 servers, as above, are 12 on 4. At 12 requests/s ")
+    assert said.startswith(
+        "6 requests/s on 2 servers, as above, correspond to 12 on 4. At 12 requests/s "
+    )
     assert f"At {load.factor} times that, {12 * load.factor} requests/s, the best" in said
     assert f"{load.goodput:.2f} requests/s with budget 512; with their best, 2,048, 14.39." in said
     odd = ratio.at(ratio.at_load(replace(PLAIN, prefill=2, rate=32.0, requests=3), 1))

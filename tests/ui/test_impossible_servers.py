@@ -8,6 +8,8 @@ from streamlit.testing.v1 import AppTest
 
 from sim.hardware import catalog
 from tests.ui.opening import kept, open_page
+from ui.lessons import LESSONS
+from ui.shell.lesson import Lesson
 from ui.token_budget.controller import Board
 
 WEIGHTS = "its weights take 141.1 GB"
@@ -70,6 +72,15 @@ def test_the_page_says_the_numbers_and_the_cure(address: str, words: str) -> Non
 @pytest.mark.parametrize("address", COSTS)
 def test_costs_are_computed_of_any_server(address: str) -> None:
     assert not opened(address).error
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda lesson: lesson.file)
+def test_no_page_shows_an_identifier_of_the_catalogue(lesson: Lesson) -> None:
+    """A reader sees the product's name."""
+    at = open_page(lesson.path)
+    shown = said(at) + "".join(option for box in at.selectbox for option in box.options)
+    names = (*catalog.gpu_names(), *catalog.link_names())
+    assert [name for name in names if "_" in name and name in shown] == []
 
 
 def test_the_picture_of_the_last_run_stays() -> None:

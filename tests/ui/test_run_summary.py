@@ -49,6 +49,14 @@ def test_a_run_without_a_token_says_the_limit_and_the_cure():
     )
 
 
+def test_some_rejected_requests_say_the_limit_and_the_cure():
+    assert run("four_chats_one_document", max_model_len=2048).rejections == (
+        "1 of 5 requests rejected: prompts of up to 8,000 tokens leave no room for an output in "
+        "max_model_len (2,048); raise max_model_len above 8,000 or send shorter prompts",
+    )
+    assert run("burst").rejections == ()
+
+
 @pytest.mark.parametrize("preset", [preset.id for preset in TOKEN_BUDGET])
 def test_every_preset_has_five_tiles(preset):
     tiles = run_summary.tiles(run(preset))

@@ -126,7 +126,7 @@ def test_the_story_of_the_preset(chats: dict[str, Outcome]):
     said = outcomes.headline([chats[engine] for engine in ways.FIRST_SHOWN])
     assert said.startswith("Static makes document 2 wait")
     assert "vLLM V0 freezes a stream for up to" in said
-    assert "vLLM V1 holds every gap to" in said
+    assert "vLLM V1 keeps every gap within" in said
 
 
 def test_head_of_line_stalls_every_stream():

@@ -83,8 +83,8 @@ def load() -> None:
         number("Limit of a gap, ms", "itl_ms", 1.0, 60_000.0, 5.0)
         number(
             "Shared prompt, tokens", "shared", 0, 200_000, 512,
-            help="So many first tokens of a prompt are the same for about four requests; prefix "
-            "caching is on, and their KV is computed once while it stays. 0: no two are alike.",
+            help="Tokens at the start of a prompt that about four requests share. Prefix caching "
+            "is on: their KV is computed once while it stays cached. 0: prompts share nothing.",
         )  # fmt: skip
         number(
             "KV store, GB", "store_gb", 0.0, 10_000.0, 10.0,

@@ -41,10 +41,10 @@ def ask_or_explain() -> None:
         ask(hosts)
         return
     st.markdown(
-        "Off on this server. Its operator allows endpoints by naming them, as `host` or "
-        f"`host:port` after commas, in `{endpoints.ENDPOINTS}`; a key goes into "
+        f"Off on this server. Its operator allows endpoints by listing them in "
+        f"`{endpoints.ENDPOINTS}`, as `host` or `host:port`, separated by commas; a key goes into "
         f"`{endpoints.KEY}`. From a shell, `python -m gpu_backend serve-check URL` measures a "
-        "server on the same machine without that."
+        "server on the same machine without this."
     )
 
 
