@@ -278,7 +278,7 @@ def test_other_public_files(file: str, name: str, taken: int) -> None:
         ("servegen_mmid0_trace.csv", "line 1 holds values, not column names"),
         ("sarathi_prefill_len.csv", "no column for prompt tokens and output tokens"),
         ("vllm019_rtx4090_llama8b_timeseries.csv", "no column for prompt tokens"),
-        ("SYNTHETIC_vllm_bench_serve_detailed.json", "one JSON object a line is allowed"),
+        ("SYNTHETIC_vllm_bench_serve_detailed.json", "one JSON object per line is allowed"),
         ("trtllm_iteration_stats.jsonl", "no column for prompt tokens"),
     ],
 )
