@@ -93,7 +93,7 @@ def test_choices_come_back_with_the_reader_and_stand_in_the_address(visit):
 def test_pools_are_refused_and_the_lane_says_why(visit):
     opened = pools(visit, "/disaggregation?v=1&pd.store_gb=9999")
     opened.page.get_by_text("Disaggregated serving is refused").first.wait_for()
-    assert "4,000,000 blocks" in opened.page.locator(".way .refused").inner_text()
+    assert "at most 4,000,000 are simulated" in opened.page.locator(".way .refused").inner_text()
     assert opened.page.locator(".way").count() == 2
     assert opened.serious_faults() == []
 

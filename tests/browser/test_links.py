@@ -161,7 +161,7 @@ def test_the_scenario_follows_from_page_to_page(visit):
     packet = opened.packet
     side = opened.page.get_by_test_id("stSidebar")
     side.get_by_role("link", name="Reference").click()
-    opened.page.get_by_role("tab", name="Words").wait_for()
+    opened.page.get_by_role("tab", name="Terms").wait_for()
     side.get_by_role("link", name="Token budget").click()
     opened.stage.wait_for()
     opened.until("bs.dataset.packet === a", packet)

@@ -5,6 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.conftest import ROOT
+
 pytestmark = pytest.mark.browser
 
 PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True}
@@ -218,7 +220,9 @@ def test_nothing_came_along_and_a_trace_is_taken(visit):
     opened = visit("/six_ways?v=1&workload=yours", timeline=False)
     page = opened.page
     page.get_by_text("No scenario yet.").wait_for()
-    page.locator("input[type=file]").set_input_files("tests/data/azure.csv")
+    page.locator("input[type=file]").set_input_files(
+        ROOT / "tests" / "sim" / "workload" / "data" / "azure.csv"
+    )
     page.get_by_text("The trade-offs").wait_for(timeout=120_000)
     page.get_by_text("rows taken").wait_for()
     page.locator(".six .way").first.wait_for()
@@ -239,7 +243,7 @@ def test_the_thrash_is_cured_by_one_click(visit):
     page = opened.page
     page.get_by_role("radio", name="Thrash: too small, gate off").click()
     page.get_by_text("Shown: gate off").wait_for()
-    page.get_by_role("button", name="Cure it: turn the full-prompt gate on").click()
+    page.get_by_role("button", name="Turn the full-prompt gate on").click()
     page.get_by_text("Shown: gate on").wait_for()
     the_map(opened).locator(".counts", has_text="gate on").wait_for()
 

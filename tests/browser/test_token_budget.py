@@ -213,7 +213,7 @@ def test_script_in_a_label_stays_text(timeline: Timeline):
 def test_rejected_requests_are_said_on_the_page(timeline: Timeline, public_data: Path):
     upload(timeline, public_data / "traces" / "mooncake_conversation_600.jsonl")
     timeline.page.get_by_text("600 of 600 rows taken, read as mooncake").wait_for()
-    timeline.page.get_by_text("321 of 600 requests are rejected").wait_for(timeout=60_000)
+    timeline.page.get_by_text("321 of 600 requests rejected: prompts").wait_for(timeout=60_000)
 
 
 def test_a_large_run_has_a_window_that_moves(timeline: Timeline):

@@ -21,7 +21,7 @@ def test_the_keyboard_moves_a_dial_and_the_mouse_chooses_a_gpu(visit):
     dial.press("ArrowRight")
     page.get_by_text("4,096 prompt tokens take").wait_for()
     page.get_by_role("combobox").nth(1).click()
-    page.get_by_role("option", name="rtx_4090").click()
+    page.get_by_role("option", name="RTX 4090").click()
     page.get_by_text("on NVIDIA GeForce RTX 4090").first.wait_for()
 
 
