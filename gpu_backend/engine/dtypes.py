@@ -14,8 +14,10 @@ __all__ = ["narrow", "rounded", "widen"]
 
 
 def widen(value: Any) -> Any:
-    """A stored number as fp32."""
-    raise NotImplementedError
+    """A stored number as fp32. Plain Python; compiled code has the overload."""
+    if isinstance(value, np.float32):
+        return value
+    return np.uint32(np.uint32(value) << np.uint32(16)).view(np.float32)
 
 
 @overload(widen, inline="always", strict=False)
@@ -26,8 +28,12 @@ def widen_compiled(value: Any) -> Any:
 
 
 def narrow(value: Any, like: Any) -> Any:
-    """An fp32 as array `like` stores it, rounded to nearest, ties to even."""
-    raise NotImplementedError
+    """An fp32 as array `like` stores it, rounded to nearest, ties to even. Plain Python; compiled
+    code has the overload."""
+    if like.dtype == np.float32:
+        return value
+    plain = getattr(rounded, "py_func", rounded)  # compiled, it cannot be called from Python
+    return plain(np.float32(value).view(np.uint32))
 
 
 @overload(narrow, inline="always", strict=False)

@@ -1,6 +1,7 @@
 """Base of the knobs of all engines: types, derivation of null knobs, the policy row."""
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Self
 
@@ -44,7 +45,7 @@ Derived = Annotated[Count | None, BeforeValidator(auto_is_null)]
 Blocks = Annotated[Annotated[int, Field(ge=1, le=8_000_000)] | None, BeforeValidator(auto_is_null)]
 
 
-class EngineKnobs(Spec):
+class EngineKnobs(Spec, ABC):
     """The knobs of one engine.
 
     server        the command that starts it, where there is one
@@ -57,16 +58,16 @@ class EngineKnobs(Spec):
     not_modelled: ClassVar[Mapping[str, str]] = {}
     engine: str
 
+    @abstractmethod
     def fill(
         self, hardware: Hardware
     ) -> tuple["EngineKnobs", tuple[str, ...], kv_pool_size.KvPool | None]:
         """The same knobs without a null, the names of those that were derived, and the KV pool.
         Raises SettingsError where the engine would refuse to start."""
-        raise NotImplementedError
 
+    @abstractmethod
     def row(self) -> Any:
         """The knobs as one row of state.POLICY; every null must have been filled in."""
-        raise NotImplementedError
 
     def in_its_words(self, message: str) -> str:
         """A message with this engine's names of knobs."""

@@ -11,7 +11,7 @@ import torch
 from gpu_backend.device import Device
 from gpu_backend.engine.attention import TiledAttention
 from gpu_backend.engine.compiled_decode import MOST_ROWS
-from gpu_backend.engine.dtypes import rounded
+from gpu_backend.engine.dtypes import narrow, rounded, widen
 from gpu_backend.engine.loop import serve
 from gpu_backend.engine.request_inputs import make_inputs
 from gpu_backend.engine.run import make_runner
@@ -112,6 +112,15 @@ def test_bf16_is_rounded_as_torch_rounds_it() -> None:
     assert torch.equal(ours.isnan(), theirs.isnan())
     number = ~theirs.isnan()
     assert torch.equal(ours[number].view(torch.int16), theirs[number].view(torch.int16))
+
+
+def test_stored_numbers_are_read_and_written_by_plain_python_too() -> None:
+    numbers = np.array([0.0, -1.5, 3.14159, 1e-30, 65504.0, np.inf], np.float32)
+    theirs = torch.from_numpy(numbers).to(torch.bfloat16)
+    bits = theirs.view(torch.int16).numpy().view(np.uint16)
+    assert [narrow(number, bits) for number in numbers] == bits.tolist()
+    assert [widen(stored) for stored in bits] == theirs.float().tolist()
+    assert [widen(narrow(number, numbers)) for number in numbers] == numbers.tolist()
 
 
 def test_a_static_batch_walks_its_padding_and_hides_it(tiny: dict[str, Model]) -> None:
