@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from streamlit.testing.v1 import AppTest
 from sim.cluster import loop, simulator
 from sim.core.recording import STEP
 from sim.engines import dispatch
-from sim.engines.registry import DEFAULT_ENGINE, ENGINES, EngineSpec
+from sim.engines.registry import DEFAULT_ENGINE, ENGINES, EngineSpec, engine_spec
 from sim.latency import model as latency_model
 from sim.results.run import simulate, workload_of
 from sim.scenario.load import Scenario, parse_scenario, resolve
@@ -114,7 +115,7 @@ def stepped(spec: EngineSpec) -> None:
 
 def disaggregated(prefill: EngineSpec) -> None:
     """One engine prefills for vLLM V1."""
-    decode = next(spec for spec in ENGINES if spec.id == DEFAULT_ENGINE)
+    decode = engine_spec(DEFAULT_ENGINE)
     replicas = [
         replica(prefill, role="prefill", model=MODEL),
         replica(decode, role="decode", model=MODEL),
@@ -128,9 +129,21 @@ def routed(*specs: EngineSpec) -> None:
     simulate(tiny(specs[0], replicas=[replica(spec) for spec in specs]))
 
 
+def real_engine(dtype: str = "auto") -> None:
+    """The real engine's decode steps on a CPU; nothing where PyTorch is not installed."""
+    if find_spec("torch") is None:
+        return
+    from gpu_backend.device import choose
+    from gpu_backend.engine.run import run_scenario
+
+    scenario = tiny(engine_spec(DEFAULT_ENGINE))
+    device = choose("cpu", dtype)
+    run_scenario(scenario, workload_of(scenario)[0], device, model="random:llama-15m")
+
+
 def parts() -> list[tuple[str, Callable[[], None]]]:
-    """What is compiled, in the order in which a newcomer needs it, with its name."""
-    first = next(spec for spec in ENGINES if spec.id == DEFAULT_ENGINE)
+    """What is compiled, in the order in which a first visitor needs it, with its name."""
+    first = engine_spec(DEFAULT_ENGINE)
     others = [spec for spec in ENGINES if spec is not first]
     found: list[tuple[str, Callable[[], None]]] = [(first.title, partial(alone, first))]
     found += [(spec.title, partial(alone, spec)) for spec in others]
@@ -139,6 +152,7 @@ def parts() -> list[tuple[str, Callable[[], None]]]:
     found.append(("disaggregation with two engines", partial(disaggregated, mixed)))
     found.append(("clusters of two engines", partial(routed, first, mixed)))
     found += [(f"{spec.title} for the real engine", partial(stepped, spec)) for spec in ENGINES]
+    found.append(("decode steps of the real engine", real_engine))
     return found
 
 

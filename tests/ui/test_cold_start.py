@@ -113,6 +113,28 @@ def test_a_compiling_process_that_died_does_not_lock_the_pages(
     assert kernels.are_compiled()
 
 
+def test_a_job_waits_for_kernels_until_it_is_cancelled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernels, "POLL_S", 0.0)
+    asked = []
+
+    def cancelled() -> bool:
+        asked.append(True)
+        return len(asked) == 3
+
+    kernels.wait_until_compiled(cancelled)  # no server runs here: nothing to wait for
+    assert asked == []
+    monkeypatch.setattr(kernels, "GUARD", [kernels.Refuse(None)])
+    with kernels.lock():
+        kernels.wait_until_compiled(cancelled)
+        assert len(asked) == 3
+        kernels.set_progress(kernels.Progress(done=1, total=1))
+        kernels.wait_until_compiled(cancelled)
+    assert len(asked) == 3
+
+
 def test_progress_that_cannot_be_read_is_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

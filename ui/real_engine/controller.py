@@ -19,7 +19,10 @@ from ui.text.suggested_fixes import refusal
 from ui.text.units import count, seconds
 
 RANDOM_TEXT = "Random weights: the times are real, the text means nothing."
-STAGES = {"load": "Loading the model", "warm up": "Warming up", "run": "Running"}
+STAGES = {
+    "compile": "Waiting for the simulator to be compiled", "load": "Loading the model",
+    "warm up": "Warming up", "run": "Running",
+}  # fmt: skip
 
 
 # --- asking ---------------------------------------------------------------------------------------

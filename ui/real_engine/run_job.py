@@ -15,6 +15,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from sim.results.run import workload_of
 from sim.workload.workload import Workload
 from ui.real_engine.plan import Plan
+from ui.shell import kernels
 from ui.shell.jobs import BackgroundJob
 from ui.text.units import count
 
@@ -136,6 +137,8 @@ def carry_out(plan: Plan, uploads: Mapping[str, bytes], device: Any, job: Any) -
     for k, part in enumerate(plan.parts):
         workload, notes = workload_of(part.scenario, uploads=uploads)
         live = job.progress = Live(part.title, k, len(plan.parts), workload)
+        live.stage = "compile"
+        kernels.wait_until_compiled(over)
         loaded = zoo.load(plan.model, device)
         longest = loaded.model.architecture.shape.max_model_len
         workload, cuts = with_shorter_prompts(workload, longest)

@@ -13,6 +13,7 @@ import pickle
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,8 @@ import numba
 import streamlit as st
 from numba.core import event
 from pydantic import BaseModel, ValidationError
+
+import sim.core.compiled  # noqa: F401  (sets NUMBA_CACHE_DIR)
 
 __all__ = [
     "NotCompiled",
@@ -34,6 +37,7 @@ __all__ = [
     "serve_without_compiling",
     "set_progress",
     "show_progress",
+    "wait_until_compiled",
 ]
 
 STORE = "BATCHSCOPE_STORE_FIRST_RUNS"  # set by the set-up: keep what is computed
@@ -126,6 +130,9 @@ class Refuse(event.Listener):
             return not free
 
 
+GUARD: list[Refuse] = []  # the one of this process, once it serves
+
+
 def serve_without_compiling() -> None:
     """From now on a kernel that is not on disk raises NotCompiled until the compiling process,
     which is started here where there is none, has ended."""
@@ -141,7 +148,15 @@ def serve_without_compiling() -> None:
             stderr=subprocess.DEVNULL,
         )
         atexit.register(started.terminate)
-    event.register("numba:compile", Refuse(started))  # type: ignore[no-untyped-call]
+    GUARD.append(Refuse(started))
+    event.register("numba:compile", GUARD[0])  # type: ignore[no-untyped-call]
+
+
+def wait_until_compiled(cancelled: Callable[[], bool]) -> None:
+    """Wait on the thread of a job, which cannot show a run of the set-up, until kernels are
+    compiled, or the job is cancelled."""
+    while GUARD and not are_compiled() and GUARD[0].is_being_compiled() and not cancelled():
+        time.sleep(POLL_S)
 
 
 def computed_first(name: str, key: str, compute: Callable[[], Value]) -> Value:
