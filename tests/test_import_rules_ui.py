@@ -1,11 +1,12 @@
 """The import rule of each folder of ui, one line each."""
 
-import ast
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.conftest import ROOT
+from tests.test_import_rules import imported
+
 BASE = {"component", "scenarios", "text"}
 COMPONENTS = {"timeline", "lanes", "block_map", "chat_windows"}
 SHARED = BASE | COMPONENTS | {"charts", "shell", "widgets"}
@@ -29,17 +30,6 @@ MAY_IMPORT: dict[str, set[str]] = {
     "prepare": {"shell", "timeline"},
 }
 PURE = {"scenarios", "text", "charts"}  # load no Streamlit themselves
-
-
-def imported(file: Path) -> set[str]:
-    """Full names of the modules that a file imports, anywhere in it."""
-    names = set()
-    for node in ast.walk(ast.parse(file.read_text())):
-        if isinstance(node, ast.Import):
-            names |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            names |= {f"{node.module}.{alias.name}" for alias in node.names}
-    return names
 
 
 def test_every_part_of_ui_has_a_rule():

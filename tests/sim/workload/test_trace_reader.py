@@ -1,7 +1,6 @@
 """Trace files in every format: recognised by their columns, read to the last digit."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -16,8 +15,6 @@ from sim.workload.trace_reader import FORMATS, Imported, TraceError, detect, rea
 from sim.workload.workload import describe
 
 DATA = Path(__file__).parent / "data"
-PUBLIC = os.environ.get("BATCHSCOPE_DATA")
-public = pytest.mark.skipif(PUBLIC is None, reason="BATCHSCOPE_DATA names no public traces")
 
 
 def rows(imported: Imported) -> list[tuple[float, int, int]]:
@@ -225,10 +222,9 @@ def test_importing_the_module_imports_no_pandas() -> None:
 # --- the public excerpts --------------------------------------------------------------------------
 
 
-@public
-def test_public_azure() -> None:
+def test_public_azure(public_data: Path) -> None:
     """Figures of the whole file, of which this is the first part: median 1,469 and 13."""
-    read = read_trace(Path(PUBLIC or "") / "traces/azure2023_code_1000.csv")
+    read = read_trace(public_data / "traces/azure2023_code_1000.csv")
     assert (read.format, read.taken, read.refused) == ("azure", 1000, ())
     figures = describe(read.workload)
     assert figures["prompt_tokens"]["p50"] == 1469
@@ -236,10 +232,9 @@ def test_public_azure() -> None:
     assert figures["duration_s"] == pytest.approx(521.588576, abs=1e-9)
 
 
-@public
-def test_public_mooncake() -> None:
+def test_public_mooncake(public_data: Path) -> None:
     """Every row has ceil(in / 512) ids; 321 prompts reach 8,192; equal ids, equal blocks."""
-    path = Path(PUBLIC or "") / "traces/mooncake_conversation_600.jsonl"
+    path = public_data / "traces/mooncake_conversation_600.jsonl"
     read = read_trace(path)
     assert (read.format, read.taken, read.refused) == ("mooncake", 600, ())
     assert np.count_nonzero(read.workload.num_prompt_tokens >= 8192) == 321
@@ -255,7 +250,6 @@ def test_public_mooncake() -> None:
     assert describe(read.workload)["zero_gaps"] == pytest.approx(0.9, abs=0.03)
 
 
-@public
 @pytest.mark.parametrize(
     ("file", "name", "taken"),
     [
@@ -265,13 +259,12 @@ def test_public_mooncake() -> None:
         ("vllm019_rtx4090_llama8b_requests.jsonl", "vllm-log", 300),
     ],
 )
-def test_other_public_files(file: str, name: str, taken: int) -> None:
-    read = read_trace(Path(PUBLIC or "") / "traces" / file, rate_per_s=1.0)
+def test_other_public_files(public_data: Path, file: str, name: str, taken: int) -> None:
+    read = read_trace(public_data / "traces" / file, rate_per_s=1.0)
     assert (read.format, read.taken, len(read.refused)) == (name, taken, 0)
     assert read.workload.arrival_s[0] >= 0
 
 
-@public
 @pytest.mark.parametrize(
     ("file", "problem"),
     [
@@ -282,6 +275,6 @@ def test_other_public_files(file: str, name: str, taken: int) -> None:
         ("trtllm_iteration_stats.jsonl", "no column for prompt tokens"),
     ],
 )
-def test_public_files_that_are_no_request_logs(file: str, problem: str) -> None:
+def test_public_files_that_are_no_request_logs(public_data: Path, file: str, problem: str) -> None:
     with pytest.raises(TraceError, match=f"{file}: .*{problem}"):
-        read_trace(Path(PUBLIC or "") / "traces" / file)
+        read_trace(public_data / "traces" / file)
