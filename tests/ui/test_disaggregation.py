@@ -336,9 +336,13 @@ def test_the_sentence_on_ratios_says_where_its_rate_comes_from():
         "6 requests/s on 2 servers, as above, correspond to 12 on 4. At 12 requests/s "
     )
     assert f"At {load.factor} times that, {12 * load.factor} requests/s, the best" in said
-    assert f"{load.goodput:.2f} requests/s with budget 512; with their best, 2,048, 14.39." in said
+    assert (
+        f"{load.goodput:.2f} requests/s with budget 512, 14.39 with the best budget, 2,048." in said
+    )
     odd = ratio.at(ratio.at_load(replace(PLAIN, prefill=2, rate=32.0, requests=3), 1))
-    assert odd == "32 requests/s on 3 servers, as above, are 42.7 on 4. At 42.7 requests/s"
+    assert (
+        odd == "32 requests/s on 3 servers, as above, correspond to 42.7 on 4. At 42.7 requests/s"
+    )
 
 
 def test_ratios_differ_and_the_sentence_names_the_best():
