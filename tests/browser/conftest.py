@@ -117,7 +117,7 @@ def browser(chromium: str) -> Iterator[Browser]:
 
 
 class Timeline:
-    """The page as a reader has it before him: what tests look at and press."""
+    """An open page: what tests look at and press."""
 
     def __init__(self, page: Page):
         self.page = page

@@ -107,10 +107,14 @@ def test_other_links_that_cannot_be_followed(visit, address: str):
 
 def test_an_upload_is_asked_for_elsewhere(visit):
     first = visit("/token_budget")
+    preset = first.packet
     first.preset("Your trace")
     file = {"name": "mine.csv", "mimeType": "text/csv", "buffer": MINE}
     first.page.locator("input[type=file]").set_input_files(file)
     first.page.wait_for_function("location.search.includes('sha256=')")
+    first.stage.wait_for()
+    first.until("bs.dataset.packet !== a", preset)
+    drawn = first.packet  # read while the page is in front
     url = urlsplit(first.page.url)
     second = visit(f"{url.path}?{url.query}", timeline=False)
     second.page.get_by_text("This link is about the file mine.csv").wait_for()
@@ -119,7 +123,7 @@ def test_an_upload_is_asked_for_elsewhere(visit):
     second.page.get_by_text("This is another file than the link's").wait_for()
     second.page.locator("input[type=file]").set_input_files(file)
     second.stage.wait_for()
-    second.until("bs.dataset.packet === a", first.packet)
+    second.until("bs.dataset.packet === a", drawn)
 
 
 def test_a_teacher_leaves_two_controls(visit):

@@ -65,6 +65,7 @@ def test_the_way_through_the_pages(visit):
     opened = visit("/", timeline=False)
     path, side = opened.page.locator(".st-key-path"), opened.page.get_by_test_id("stSidebar")
     ready(opened)
+    side.get_by_role("link", name="Reference").wait_for()
     titles = side.get_by_role("link").all_inner_texts()
     assert len(titles) >= len(PAGES)
     for place, title in enumerate(titles[1:], start=2):
