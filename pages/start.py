@@ -17,8 +17,8 @@ NEXT = {
     ),
     "six_ways": (
         "Six ways to batch",
-        "The same requests under every engine, from static batching to TensorRT-LLM, on one play "
-        "head: which requests get tokens first, and which wait.",
+        "The same requests under every engine, from static batching to TensorRT-LLM, on one "
+        "clock: which requests get tokens first, and which wait.",
     ),
     "two_phases": (
         "Two phases",

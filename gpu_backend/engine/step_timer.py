@@ -35,6 +35,7 @@ WALL_OVER_CPU = 1.2
 MOST_FLAGGED = 0.05  # of the steps of a run
 MOST_OTHERS = 0.15  # cores used by other processes
 MOST_STOLEN = 0.02  # of the machine's time
+LEAST_WALL_S = 1.0  # of a run: the counters of the machine tick every 10 ms
 
 
 @dataclass
@@ -93,14 +94,14 @@ class OtherProcesses:
 def contamination(flagged: float, others: float, stolen: float, wall_s: float) -> str | None:
     """Why the times of a run are not reliable, None on a quiet machine.
 
-    flagged: share of its steps that were flagged. In less than a second the counters, which tick
-    every 10 ms, are too coarse.
+    flagged: share of its steps that were flagged. In less than LEAST_WALL_S the counters are too
+    coarse.
     """
     reasons = []
     if flagged > MOST_FLAGGED:
         reasons.append(f"{flagged:.0%} of the steps waited for a processor")
-    if wall_s >= 1.0 and others > MOST_OTHERS:
+    if wall_s >= LEAST_WALL_S and others > MOST_OTHERS:
         reasons.append(f"other processes used {others:.2f} cores")
-    if wall_s >= 1.0 and stolen > MOST_STOLEN:
+    if wall_s >= LEAST_WALL_S and stolen > MOST_STOLEN:
         reasons.append(f"the host took {stolen:.0%} of the machine's time")
     return "; ".join(reasons) or None

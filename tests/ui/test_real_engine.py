@@ -369,6 +369,22 @@ def test_a_noisy_run_is_said_and_not_calibrated(page: AppTest, done: Finished):
     assert "the machine was not quiet, a neighbour was busy. Run it again" in said(page)
 
 
+@pytest.mark.parametrize(("step_s", "words"), [(1e-4, "too short to show"), (1.0, "was quiet")])
+def test_a_short_run_does_not_claim_a_quiet_machine(
+    page: AppTest, done: Finished, step_s: float, words: str
+):
+    """The counters of the machine are too coarse for it; a run of seconds may claim it."""
+    ran = []
+    for one in as_if(done).runs:
+        times = one.run.output.times.copy()
+        times["whole_s"] = step_s
+        output = replace(one.run.output, times=times)
+        ran.append(replace(one, run=replace(one.run, output=output)))
+    kept(page, Runs).finished = Finished(done.plan, ran)
+    page.run()
+    assert words in said(page)
+
+
 def test_a_run_that_fails_leaves_the_page_alive(page: AppTest, monkeypatch: pytest.MonkeyPatch):
     from gpu_backend.engine import run as real_run
 

@@ -174,8 +174,13 @@ def quiet(finished: Finished) -> None:
             f"**The machine was not quiet**: {'. '.join(why)}. The measured times are those of "
             "a shared machine: no promise holds for them."
         )
-    else:
+    elif results.long_enough(finished.runs):
         st.success("The machine was quiet while it ran: the measured times are its own.")
+    else:
+        st.info(
+            "The steps waited for no processor. A run of less than a second is too short to show "
+            "whether other programs used the machine."
+        )
 
 
 def error_line(finished: Finished) -> str:

@@ -155,6 +155,13 @@ def gap_limit_s(ran: Sequence[RunResult]) -> float:
     return GAP_FACTOR * float(np.median(gaps)) if len(gaps) else GAP_FACTOR
 
 
+def long_enough(ran: Sequence[RunResult]) -> bool:
+    """Whether every run took long enough to count what other programs used of the machine."""
+    from gpu_backend.engine.step_timer import LEAST_WALL_S
+
+    return all(float(one.run.output.times["whole_s"].sum()) >= LEAST_WALL_S for one in ran)
+
+
 def lanes(ran: Sequence[RunResult], comparisons: Sequence[Any]) -> bytes:
     """Measured above simulated, for each run, as the packet of ui.six_ways."""
     limit_s = gap_limit_s(ran)
